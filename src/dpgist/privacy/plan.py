@@ -74,12 +74,15 @@ class Query:
     ``row_map`` maps encoded rows (B, encoder.width) to a tuple of (B, length) tensors, one for
     each of ``blocks``. The curator itself appends the counts block and, in the last stage, the
     health block. ``recipe`` is the public JSON from which any process rebuilds this query.
+    ``batched`` is for maps that pass T-ROWWISE on whole blocks; any other ``row_map`` is written
+    for a single row (width,) and run under vmap.
     """
 
     encoder: Encoder
     row_map: nn.Module
     blocks: tuple[Block, ...]
     recipe: Mapping[str, Any]
+    batched: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

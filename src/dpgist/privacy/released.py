@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dpgist.privacy.accounting import mu_from_units
 from dpgist.privacy.plan import Block, Budget
-
-MU_SQUARED_UNIT = 2.0**-60
-"""mu^2 is stored as an integer multiple of this, rounded up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,4 +63,4 @@ class Released:
     @property
     def mu(self) -> float:
         """Gaussian-DP parameter of everything released, rounded up."""
-        return float(np.nextafter(np.sqrt(self.mu_squared_units * MU_SQUARED_UNIT), np.inf))
+        return mu_from_units(self.mu_squared_units)

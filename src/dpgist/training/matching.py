@@ -1,0 +1,114 @@
+"""Mean embeddings to match, and the unbiased distance to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from dpgist.privacy.plan import COUNTS, HEALTH
+from dpgist.privacy.released import Released, ReleasedBlock
+
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Noisy mean embeddings, one row per class that will be generated.
+
+    ``classes`` are the class codes kept, ``class_weights`` their shares (adding up to 1);
+    ``means`` holds per block an array (classes, length), or (1, length) if the block is not
+    labelled; ``loss_weights`` one number per block.
+    """
+
+    classes: npt.NDArray[np.int64]
+    class_weights: Vector
+    means: tuple[Vector, ...]
+    loss_weights: tuple[float, ...]
+
+
+def target_from(released: Released, *, class_allowed: tuple[bool, ...]) -> Target:
+    r"""Divide the released sums by the released counts.
+
+    .. math:: \tilde\mu_{b,c} = \tilde S_{b,c} / \tilde m_c, \qquad \lambda_b \propto 1/\sigma_b^2
+
+    Symbols: :math:`\tilde S_{b,c}` noisy sum of block b in class c, :math:`\tilde m_c` noisy count,
+    :math:`\sigma_b` noise of the block: the loss weighs every block by its precision. A class
+    whose noisy count does not stand out of its noise, or that may not be emitted, is left out; if
+    none stands out all are kept with equal shares, so that an empty table still trains. A mean is
+    pulled back into the unit ball, where every mean embedding lies.
+
+    Privacy: post-processing of a release; touches no row.
+    """
+    counts = released.last[COUNTS]
+    kept, sizes = _class_sizes(counts, class_allowed, n_rows=released.n_rows)
+    blocks = [b for b in released.last.blocks if b.block.name not in (COUNTS, HEALTH)]
+    return Target(
+        classes=kept,
+        class_weights=sizes / sizes.sum(),
+        means=tuple(_means(block, kept=kept, sizes=sizes) for block in blocks),
+        loss_weights=_precisions(blocks),
+    )
+
+
+def _class_sizes(
+    counts: ReleasedBlock, class_allowed: tuple[bool, ...], *, n_rows: int | None
+) -> tuple[npt.NDArray[np.int64], Vector]:
+    """Codes and positive sizes of the classes to generate."""
+    allowed = np.asarray(class_allowed, dtype=bool)
+    noisy = counts.sums()[:, 0]
+    if len(noisy) == 1 and n_rows is not None:  # unlabelled, row count public
+        noisy = np.array([float(n_rows)])
+    kept = np.flatnonzero(allowed & (noisy > max(counts.noise_std, 1.0)))
+    if len(kept) == 0:
+        kept = np.flatnonzero(allowed)
+        return kept, np.full(len(kept), max(counts.noise_std, 1.0))
+    return kept, noisy[kept]
+
+
+def _means(block: ReleasedBlock, *, kept: npt.NDArray[np.int64], sizes: Vector) -> Vector:
+    if block.block.labelled:
+        means = block.sums()[kept] / sizes[:, None]
+    else:
+        means = block.sums() / sizes.sum()
+    norms = np.linalg.norm(means, axis=1, keepdims=True)
+    radius = np.sqrt(block.block.bound_squared)
+    return np.asarray(means * (radius / np.maximum(norms, radius)))
+
+
+def _precisions(blocks: list[ReleasedBlock]) -> tuple[float, ...]:
+    precisions = np.array([1.0 / max(block.noise_std, 1e-300) ** 2 for block in blocks])
+    return tuple(float(p) for p in precisions / precisions.sum())
+
+
+def matching_loss(
+    features: tuple[Tensor, ...],
+    means: tuple[Tensor, ...],
+    *,
+    class_weights: Tensor,
+    loss_weights: tuple[float, ...],
+) -> Tensor:
+    r"""Unbiased squared distance between the generator's mean embeddings and the target's.
+
+    .. math:: \sum_b \lambda_b \sum_c w_c \langle \bar\phi_b(A_c) - \tilde\mu_{b,c},\;
+              \bar\phi_b(B_c) - \tilde\mu_{b,c} \rangle
+
+    ``features`` come from a batch laid out as (half, class, row): the two halves A and B are
+    independent, so the expectation is exactly the squared distance. The plain square of one
+    batch would add the batch's variance and reward generators that vary too little.
+
+    Privacy: post-processing of a release; touches no row.
+    """
+    total = class_weights.new_zeros(())
+    for block, mean, weight in zip(features, means, loss_weights, strict=True):
+        halves = block.view(2, len(class_weights), -1, block.shape[1]).mean(dim=2)
+        if len(mean) == len(class_weights):
+            first, second = halves - mean
+            total = total + weight * (class_weights * (first * second).sum(dim=1)).sum()
+        else:
+            first, second = torch.einsum("hcl,c->hl", halves, class_weights) - mean
+            total = total + weight * (first * second).sum()
+    return total
