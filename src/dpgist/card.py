@@ -171,7 +171,7 @@ def _epsilon_list(table: list[dict[str, float]]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{math.ceil(share * 1000) / 10:.1f} %"
+    return f"{100 * share:.2f} %"  # shares come rounded up to four digits
 
 
 def _in_words(budget: Budget) -> str:

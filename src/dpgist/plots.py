@@ -79,14 +79,15 @@ def columns_figure(
 
     Privacy: draws what it is given; ``real`` must be simulated or public rows.
     """
-    across = min(4, len(schema.columns))
-    down = -(-len(schema.columns) // across)
+    count = len(schema.columns)
+    across = min(count, min((4, 5, 3), key=lambda wide: -count % wide))  # few empty panels
+    down = -(-count // across)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(3.0 * across + 0.4, 2.35 * down + 0.6), layout="constrained")
         axes = list(figure.subplots(down, across, squeeze=False).flat)
         for axis, column in zip(axes, schema.columns, strict=False):
             _column(axis, column, synthetic, real)
-        for axis in axes[len(schema.columns) :]:
+        for axis in axes[count:]:
             axis.set_visible(False)
         if real is not None:
             figure.legend(
@@ -227,7 +228,7 @@ def _histogram(axis: Axes, column: Any, synthetic: pa.Table, real: pa.Table | No
     fill = {"fill": True, "alpha": 0.8} if real is None else {"linewidth": 1.6}
     axis.stairs(shares, edges, color=SYNTHETIC, **fill)
     if isinstance(column, DateColumn):
-        ticks = np.linspace(edges[0], edges[-1], 3)
+        ticks = np.linspace(_number(column.min), _number(column.max), 3)
         days = [str(np.datetime64(int(t), "D")) for t in ticks]
         axis.set_xticks(ticks, days, fontsize=7.5)
     if column.nullable:
@@ -244,11 +245,14 @@ def _null_share(cells: Any) -> float:
 
 
 def _edges(column: Any) -> Array:
+    """About 40 bins; of whole steps where values come in steps, or neighbours would alias."""
     low, high = _number(column.min), _number(column.max)
-    if isinstance(column, DateColumn) or getattr(column, "decimals", 0) == 0:
-        width = max(1, round((high - low + 1) / 40))  # whole steps, or bins alias
-        return np.arange(low - 0.5, high + width + 0.5, width)
-    return np.linspace(low, high, 41)
+    decimals = getattr(column, "decimals", 0)
+    if decimals is None:
+        return np.linspace(low, high, 41)
+    step = 10.0**-decimals
+    width = step * max(1, round(((high - low) / step + 1) / 40))
+    return np.arange(low - step / 2, high + width, width)
 
 
 def _number(bound: Any) -> float:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 import typer
 from rich.console import Console
 from rich.progress import (
@@ -20,8 +15,6 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-
-from dpgist.artefact import new_file
 
 app = typer.Typer(
     help="Release the gist of your data once, privately. Synthesise for ever.\n\n"
@@ -73,17 +66,3 @@ def training_bar() -> Iterator[Callable[[int, int, float], None]]:
             progress.update(task, completed=step, total=steps, loss=f"{loss:.3g}")
 
         yield update
-
-
-def refuse_unknown_table(path: Path) -> None:
-    """Refuse, before any work, an output whose ending names no table format."""
-    if path.suffix not in (".parquet", ".csv"):
-        raise ValueError(f"{path}: the output must end in .parquet or .csv")
-
-
-def write_table(table: pa.Table, path: Path, *, force: bool) -> None:
-    """Write rows as parquet or csv, whole or not at all."""
-    refuse_unknown_table(path)
-    write: Any = pa.parquet.write_table if path.suffix == ".parquet" else pa.csv.write_csv
-    with new_file(path, force=force) as file:
-        write(table, file)

@@ -10,9 +10,11 @@ import typer
 
 from dpgist import workflow
 from dpgist.artefact import artefact_kind, refuse_bad_output
-from dpgist.cli.console import app, note, refuse_unknown_table, training_bar, write_table
+from dpgist.cli.console import app, note, training_bar
+from dpgist.demo import run_demo
 from dpgist.generators.model import read_model
 from dpgist.gist import read_gist
+from dpgist.outputs import refuse_unknown_table, write_table
 from dpgist.training.loop import Training
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing outputs.")]
@@ -104,9 +106,8 @@ def demo_verb(
 
     Exit 1 if a check fails. Nothing private is involved: the tables are made up on the spot.
     """
-    from dpgist.demo import run_demo  # matplotlib and the simulations load only here
-
-    if not run_demo(out, seed=seed, force=force):
+    good = run_demo(out, seed=seed, force=force, bar=training_bar, say=typer.echo, note=note)
+    if not good:
         raise typer.Exit(1)
 
 

@@ -10,13 +10,14 @@ import typer
 
 from dpgist import workflow
 from dpgist.artefact import refuse_bad_output
-from dpgist.cli.console import app, note, private_pass
-from dpgist.cli.outputs import Outputs, write_outputs
+from dpgist.cli.console import app, note, private_pass, training_bar
 from dpgist.errors import DataError
 from dpgist.methods import METHODS, Method
+from dpgist.outputs import Outputs, save_release, synthesize_into
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget, Relation
 from dpgist.schema import Schema
+from dpgist.training.loop import Training
 
 schema_app = typer.Typer(help="Work with schema files: the public facts about a table.")
 ledger_app = typer.Typer(help="Keep the durable record of what was spent on a table.")
@@ -229,7 +230,16 @@ def synthesize_verb(
     announce(budget, book)
     with private_pass():
         gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
-    write_outputs(gist, outputs, rows=rows, steps=steps, device=device, seed=seed)
+    save_release(gist, outputs)
+    synthesize_into(
+        outputs,
+        gist,
+        training=Training(steps=steps),
+        bar=training_bar,
+        rows=rows,
+        device=device,
+        seed=seed,
+    )
     typer.echo(str(out))
 
 

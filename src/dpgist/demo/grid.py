@@ -22,7 +22,7 @@ CENTRES = _CELLS.astype(np.float64)
 CLASS_OF_CELL = (_CELLS[:, 0] + 2 * _CELLS[:, 1]) % N_CLASSES
 
 SCHEMA = Schema(
-    name="grid",
+    name="demo-grid",
     columns=(
         NumberColumn(name="x", min=-1.0, max=5.0),
         NumberColumn(name="y", min=-1.0, max=5.0),

@@ -36,7 +36,7 @@ YEAR_START = datetime.date(2024, 1, 1)
 YEAR_END = datetime.date(2024, 12, 31)
 
 SCHEMA = Schema(
-    name="patients",
+    name="demo-patients",
     columns=(
         IntegerColumn(name="age", min=18, max=100),
         CategoryColumn(name="sex", values=("female", "male")),
@@ -62,7 +62,7 @@ def simulate(n_rows: int, *, rng: np.random.Generator) -> pa.Table:
 
     Privacy: simulated; nobody's data.
     """
-    age = np.clip(np.rint(rng.normal(58, 18, n_rows)), 18, 100).astype(np.int64)
+    age = np.rint(18 + 82 * rng.beta(2.4, 2.4, n_rows)).astype(np.int64)
     years = (age - 58) / 18
     male = rng.random(n_rows) < 0.48
     diagnosis = _diagnosis(years, rng)
@@ -127,7 +127,7 @@ def _labs(
     kidney = _is(diagnosis, "kidney disease")
     noise = rng.standard_normal((3, len(age)))
     haemoglobin = 12.8 + 1.8 * male - 2.2 * kidney + 1.1 * noise[0]
-    creatinine = 0.9 + 0.012 * (age - 58) + 1.4 * kidney + 0.3 * noise[1]
+    creatinine = 1.1 + 0.012 * (age - 58) + 1.4 * kidney + 0.25 * noise[1]
     log_crp = 2.0 + 1.5 * _is(diagnosis, "pneumonia") + 0.3 * severity + 0.6 * noise[2]
     return (
         np.clip(haemoglobin, 5, 20),

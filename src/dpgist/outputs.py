@@ -1,19 +1,55 @@
-"""The folder that synthesize writes, and the one sequence that fills it."""
+"""What ends up on disk: tables, texts, and the folder that synthesize writes."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 
 from dpgist import plots, workflow
 from dpgist.artefact import new_file, refuse_bad_output
-from dpgist.cli.console import training_bar, write_table
 from dpgist.generators.model import Model
 from dpgist.gist import Gist
 from dpgist.training.loop import Training
+
+TrainingBar = Callable[[], AbstractContextManager[workflow.Progress]]
+"""Opens a progress bar for one training run."""
+
+
+def refuse_unknown_table(path: Path) -> None:
+    """Refuse, before any work, an output whose ending names no table format.
+
+    Privacy: looks at the name only.
+    """
+    if path.suffix not in (".parquet", ".csv"):
+        raise ValueError(f"{path}: the output must end in .parquet or .csv")
+
+
+def write_table(table: pa.Table, path: Path, *, force: bool) -> None:
+    """Write rows as parquet or csv, whole or not at all.
+
+    Privacy: writes what it is given; callers give synthetic rows.
+    """
+    refuse_unknown_table(path)
+    write: Any = pa.parquet.write_table if path.suffix == ".parquet" else pa.csv.write_csv
+    with new_file(path, force=force) as file:
+        write(table, file)
+
+
+def write_text(text: str, path: Path, *, force: bool) -> None:
+    """Write a text file, whole or not at all.
+
+    Privacy: writes what it is given.
+    """
+    with new_file(path, force=force) as file:
+        file.write(text.encode())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,38 +99,38 @@ class Outputs:
         return [*fixed, self.plot("columns"), self.plot("loss")]
 
 
-def write_outputs(
-    gist: Gist,
+def save_release(gist: Gist, outputs: Outputs) -> None:
+    """Save a gist and its card: first of all, because the gist is what was paid for.
+
+    Privacy: writes what was released.
+    """
+    gist.save(outputs.gist, force=outputs.force)
+    write_text(gist.card(), outputs.card_text, force=outputs.force)
+    card = json.dumps(gist.card_dict(), indent=2)
+    write_text(card, outputs.card_json, force=outputs.force)
+
+
+def synthesize_into(
     outputs: Outputs,
+    gist: Gist,
     *,
+    training: Training,
+    bar: TrainingBar,
     rows: int | None,
-    steps: int | None,
     device: str,
     seed: int,
 ) -> pa.Table:
-    """Save a gist first of all, then train, sample and draw; return the rows.
+    """Train, sample and draw into a folder; return the rows.
 
     Privacy: post-processing of the gist; no private row is in reach.
     """
-    force = outputs.force
-    gist.save(outputs.gist, force=force)
-    write_text(gist.card(), outputs.card_text, force=force)
-    write_text(json.dumps(gist.card_dict(), indent=2), outputs.card_json, force=force)
-    with training_bar() as progress:
-        model = workflow.train(
-            gist, Training(steps=steps), seed=seed, device=device, progress=progress
-        )
-    model.save(outputs.model, force=force)
+    with bar() as progress:
+        model = workflow.train(gist, training, seed=seed, device=device, progress=progress)
+    model.save(outputs.model, force=outputs.force)
     table = model.sample(rows or workflow.default_rows(gist), seed=seed, kind="pyarrow")
-    write_table(table, outputs.rows, force=force)
+    write_table(table, outputs.rows, force=outputs.force)
     _draw(gist, model, table, outputs)
     return table
-
-
-def write_text(text: str, path: Path, *, force: bool) -> None:
-    """Write a text file, whole or not at all."""
-    with new_file(path, force=force) as file:
-        file.write(text.encode())
 
 
 def _draw(gist: Gist, model: Model, table: pa.Table, outputs: Outputs) -> None:
