@@ -241,6 +241,7 @@ def _health(gist: Gist) -> list[dict[str, Any]]:
 
 
 def _sections(card: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    model = [("MODEL (post-processing, costs nothing)", card["model"])] if "model" in card else []
     return [
         ("GUARANTEE", guarantee_lines(card)),
         ("NOISE", _noise_lines(card)),
@@ -248,6 +249,7 @@ def _sections(card: dict[str, Any]) -> list[tuple[str, list[str]]]:
         ("NOISY CLASS COUNTS", _count_lines(card)),
         ("HEALTH (noisy number of cells that broke the schema)", _health_lines(card)),
         ("MADE BY", _made_lines(card)),
+        *model,
         ("READ THIS TOO", card["caveats"]),
     ]
 

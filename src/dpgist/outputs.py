@@ -133,8 +133,20 @@ def synthesize_into(
     return table
 
 
+def model_card(model: Model) -> dict[str, Any]:
+    """The card of the gist a model was trained from, and how it was trained.
+
+    Privacy: a function of a release.
+    """
+    settings = ", ".join(f"{name}={value}" for name, value in model.training.items())
+    lines = [f"trained with {settings}", f"{len(model.losses)} steps"]
+    if model.losses:
+        lines[-1] += f", last loss {model.losses[-1]:.3g}"
+    return {**model.gist_header["card"], "model": lines}
+
+
 def _draw(gist: Gist, model: Model, table: pa.Table, outputs: Outputs) -> None:
     columns = plots.columns_figure(gist.schema, table, title=f"{gist.schema.name}, synthetic")
     plots.write_png(columns, outputs.plot("columns"), force=outputs.force)
-    loss = plots.loss_figure(model.losses, steps=model.steps)
+    loss = plots.loss_figure(model.losses, steps=len(model.losses))
     plots.write_png(loss, outputs.plot("loss"), force=outputs.force)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from dpgist.errors import PrivacyError
 from dpgist.estimate import Estimate
@@ -140,6 +141,7 @@ def train(
     """
     if gist.rehearsal and not rehearsal:
         raise PrivacyError("this gist is a rehearsal, not private; pass rehearsal=True to use it")
+    _refuse_bad_device(device)
     method = method_from(gist.method, gist.settings)
     return train_generator(
         gist,
@@ -150,6 +152,13 @@ def train(
         progress=progress,
         checkpoint=None if checkpoint is None else Path(checkpoint),
     )
+
+
+def _refuse_bad_device(device: str) -> None:
+    if device not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"device must be auto, cpu or cuda, got {device!r}")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("there is no CUDA device here; use device auto or cpu")
 
 
 def synthesize(

@@ -10,11 +10,12 @@ import typer
 
 from dpgist import workflow
 from dpgist.artefact import artefact_kind, refuse_bad_output
+from dpgist.card import card_text
 from dpgist.cli.console import app, note, training_bar
 from dpgist.demo import run_demo
 from dpgist.generators.model import read_model
 from dpgist.gist import read_gist
-from dpgist.outputs import refuse_unknown_table, write_table
+from dpgist.outputs import model_card, refuse_unknown_table, write_table
 from dpgist.training.loop import Training
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing outputs.")]
@@ -30,8 +31,9 @@ def show_verb(
 
     Example: `dpgist show patients.gist`
     """
-    thing = read_gist(file) if artefact_kind(file) == "gist" else read_model(file)
-    typer.echo(json.dumps(thing.card_dict(), indent=2) if as_json else thing.card())
+    is_gist = artefact_kind(file) == "gist"
+    card = read_gist(file).card_dict() if is_gist else model_card(read_model(file))
+    typer.echo(json.dumps(card, indent=2) if as_json else card_text(card))
 
 
 @app.command("train")
