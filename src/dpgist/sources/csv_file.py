@@ -12,10 +12,11 @@ import gzip
 import zlib
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 
@@ -63,16 +64,18 @@ class CsvFile:
     def _packed(self) -> bool:
         return self.path.suffix.lower() == ".gz"
 
-    def _lines(self) -> TextIOWrapper:
-        opened = gzip.open(self.path, "rb") if self._packed else open(self.path, "rb")
+    @contextmanager
+    def _lines(self) -> Iterator[IO[str]]:
+        opened = gzip.open if self._packed else open
         # A newline and nothing else ends a line; a lone \r, or a byte that is not UTF-8, stays in
         # its cell.
-        return TextIOWrapper(opened, encoding="utf-8-sig", errors="replace", newline="\n")
+        with opened(self.path, "rt", encoding="utf-8-sig", errors="replace", newline="\n") as file:
+            yield file
 
     def _check_whole(self) -> None:
         try:
             with self._lines() as lines:
-                while self._packed and lines.buffer.read(1 << 20):
+                while self._packed and lines.read(1 << 20):
                     pass
         except (OSError, EOFError, zlib.error):
             raise DataError(
