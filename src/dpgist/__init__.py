@@ -19,6 +19,7 @@ from dpgist.schema import (
     Schema,
 )
 from dpgist.training.loop import Training
+from dpgist.version import __version__
 from dpgist.workflow import check_table, plan, release, synthesize, train
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Relation",
     "Schema",
     "Training",
+    "__version__",
     "check_table",
     "plan",
     "read_gist",

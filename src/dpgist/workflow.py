@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from dpgist.privacy.private import Private
 from dpgist.schema import Schema
 from dpgist.sources import open_source
 from dpgist.training.loop import Training, train_generator
+from dpgist.version import __version__
 
 Progress = Callable[[int, int, float], None]
 
@@ -112,7 +112,7 @@ def release(
         feature_seed=seed,
         table_kind=source.kind,
         ledger=stamp,
-        version=version("dpgist"),
+        version=__version__,
     )
 
 

@@ -18,7 +18,10 @@ from dpgist.encode import Encoder
 
 
 class Relation(StrEnum):
-    """Which two tables count as neighbours."""
+    """Which two tables count as neighbours.
+
+    Privacy: public; the unit that a guarantee protects.
+    """
 
     ADD_REMOVE = "add_remove"
     REPLACE_ONE = "replace_one"
