@@ -134,7 +134,7 @@ def _drop(strip: _Integers, inside: _Floats) -> _Floats:
 
 
 def _exp_minus(drop: _Floats) -> _Floats:
-    """exp(-drop) on [0, 0.52] by its Taylor polynomial: error below 2^-48, provably."""
+    """exp(-drop) on [0, 0.52] by its Taylor polynomial: error below 2^-46 (docs, Lemma 3)."""
     total = np.full_like(drop, _TAYLOR[-1])
     for coefficient in _TAYLOR[-2::-1]:
         total *= drop

@@ -1,0 +1,52 @@
+"""Release the gist of your data once, privately. Synthesise for ever.
+
+``import dpgist as dg`` gives the public surface; everything else may change.
+"""
+
+from dpgist.errors import ArtefactError, BudgetExceeded, DataError, DpgistError, PrivacyError
+from dpgist.estimate import Estimate
+from dpgist.generators.model import Model, read_model
+from dpgist.gist import Gist, NoiseError, read_gist
+from dpgist.methods import Merf
+from dpgist.privacy.ledger import Ledger
+from dpgist.privacy.plan import Budget, Relation
+from dpgist.schema import (
+    BooleanColumn,
+    CategoryColumn,
+    DateColumn,
+    IntegerColumn,
+    NumberColumn,
+    Schema,
+)
+from dpgist.training.loop import Training
+from dpgist.workflow import check_table, plan, release, synthesize, train
+
+__all__ = [
+    "ArtefactError",
+    "BooleanColumn",
+    "Budget",
+    "BudgetExceeded",
+    "CategoryColumn",
+    "DataError",
+    "DateColumn",
+    "DpgistError",
+    "Estimate",
+    "Gist",
+    "IntegerColumn",
+    "Ledger",
+    "Merf",
+    "Model",
+    "NoiseError",
+    "NumberColumn",
+    "PrivacyError",
+    "Relation",
+    "Schema",
+    "Training",
+    "check_table",
+    "plan",
+    "read_gist",
+    "read_model",
+    "release",
+    "synthesize",
+    "train",
+]

@@ -1,0 +1,68 @@
+"""What all verbs share: the app, words on stderr, progress, and writing tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+app = typer.Typer(
+    help="Release the gist of your data once, privately. Synthesise for ever.\n\n"
+    "A typical day: write a schema, look at `dpgist plan`, make a ledger, then `dpgist release`"
+    " (the only step that reads private rows), `dpgist train` and `dpgist sample` (free).\n\n"
+    "Try it without any data: `dpgist demo`.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+notes = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def complain(message: str) -> None:
+    """Say on stderr what went wrong."""
+    notes.print(f"dpgist: {message}", style="red", markup=False)
+
+
+def note(message: str) -> None:
+    """Say something on stderr that is not a result."""
+    notes.print(message, markup=False)
+
+
+@contextmanager
+def private_pass() -> Iterator[None]:
+    """Show that the private pass runs: elapsed time and no count, which would tell the rows."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=notes, transient=True) as progress:
+        progress.add_task("private pass")
+        yield
+
+
+@contextmanager
+def training_bar() -> Iterator[Callable[[int, int, float], None]]:
+    """A bar with the loss and the time left, fed by (step, steps, loss)."""
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("loss {task.fields[loss]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=notes) as progress:
+        task = progress.add_task("training", loss="-", total=None)
+
+        def update(step: int, steps: int, loss: float) -> None:
+            progress.update(task, completed=step, total=steps, loss=f"{loss:.3g}")
+
+        yield update

@@ -1,0 +1,295 @@
+"""Verbs around the private step: plan, schema, ledger, release, synthesize."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpgist import workflow
+from dpgist.artefact import refuse_bad_output
+from dpgist.cli.console import app, note, private_pass, training_bar
+from dpgist.errors import DataError
+from dpgist.methods import METHODS, Method
+from dpgist.outputs import Outputs, save_release, synthesize_into
+from dpgist.privacy.ledger import Ledger
+from dpgist.privacy.plan import Budget, Relation
+from dpgist.schema import Schema
+from dpgist.training.loop import Training
+
+schema_app = typer.Typer(help="Work with schema files: the public facts about a table.")
+ledger_app = typer.Typer(help="Keep the durable record of what was spent on a table.")
+app.add_typer(schema_app, name="schema", no_args_is_help=True)
+app.add_typer(ledger_app, name="ledger", no_args_is_help=True)
+
+Data = Annotated[
+    Path,
+    typer.Argument(help="The private table: .csv, .csv.gz, .parquet (file or folder), .arrow."),
+]
+SchemaFile = Annotated[
+    Path, typer.Option("--schema", help="Schema file (TOML), public facts only.")
+]
+Epsilon = Annotated[
+    float, typer.Option(help="How much may be revealed: 1 is strong, 10 is weak. No default.")
+]
+Delta = Annotated[
+    float,
+    typer.Option(help="Probability with which epsilon may fail: below 1 / rows. No default."),
+]
+RelationName = Annotated[
+    Relation,
+    typer.Option(
+        help="What one person may change: their rows come or go (row count private), or are"
+        " replaced (row count public)."
+    ),
+]
+MethodName = Annotated[
+    str | None,
+    typer.Option("--method", help=f"One of: {', '.join(METHODS)}. Default: chosen by the schema."),
+]
+Seed = Annotated[
+    int, typer.Option(help="Fixes features, first weights and sampling; never the noise.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing outputs.")]
+
+
+@app.command("plan")
+def plan_verb(
+    schema: SchemaFile,
+    epsilon: Epsilon,
+    delta: Delta,
+    relation: RelationName = Relation.ADD_REMOVE,
+    rows_about: Annotated[
+        int | None, typer.Option(min=1, help="A public guess of the row count.")
+    ] = None,
+    method: MethodName = None,
+    seed: Seed = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Foresee a release: coordinates, noise, expected error, time, memory, both relations.
+
+    Reads no row and charges nothing, so look here first.
+
+    Example: `dpgist plan --schema patients.toml --epsilon 1 --delta 1e-6 --rows-about 50000`
+    """
+    foreseen = workflow.plan(
+        Schema.load(schema),
+        Budget(epsilon=epsilon, delta=delta, relation=relation),
+        _method(method),
+        rows_about=rows_about,
+        seed=seed,
+    )
+    typer.echo(json.dumps(foreseen.to_dict(), indent=2) if as_json else foreseen.text())
+
+
+@schema_app.command("check")
+def schema_check(schema: Annotated[Path, typer.Argument(help="Schema file (TOML).")]) -> None:
+    """Look for contradictions in a schema file; exit 1 if there are any.
+
+    Example: `dpgist schema check patients.toml`
+    """
+    if not schema.is_file():
+        raise FileNotFoundError(2, "no such schema file", str(schema))
+    try:
+        found = Schema.load(schema)
+    except DataError as error:
+        typer.echo(str(error))
+        raise typer.Exit(1) from None
+    label = f"label {found.label}" if found.label else "no label"
+    typer.echo(f"ok: {found.name}, {len(found.columns)} columns, {label}")
+
+
+@ledger_app.command("create")
+def ledger_create(
+    path: Annotated[Path, typer.Argument(help="The new ledger file.")],
+    name: Annotated[str, typer.Option(help="The table it is for: the schema's name.")],
+    epsilon: Annotated[float, typer.Option(help="The cap: all releases together stay below.")],
+    delta: Delta,
+    relation: RelationName = Relation.ADD_REMOVE,
+    max_rows_per_person: Annotated[
+        int, typer.Option(min=1, help="Must equal the schema's declaration.")
+    ] = 1,
+) -> None:
+    """Start a ledger: fixes name, relation, delta, rows per person and the cap for ever.
+
+    Example: `dpgist ledger create patients.ledger --name patients --epsilon 2 --delta 1e-6`
+    """
+    book = Ledger.create(
+        path,
+        name=name,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        max_rows_per_person=max_rows_per_person,
+    )
+    typer.echo(_terms(book))
+
+
+@ledger_app.command("show")
+def ledger_show(
+    path: Annotated[Path, typer.Argument(help="A ledger file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Verify a ledger's chain and list what was spent.
+
+    Example: `dpgist ledger show patients.ledger`
+    """
+    book = Ledger.open(path)
+    lines = book.entries()
+    if as_json:
+        facts = [{"sequence": li.sequence, "head": li.head, **li.body} for li in lines]
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    typer.echo(_terms(book))
+    unfinished = set(book.unfinished())
+    for line in lines[1:]:
+        lost = "  (never came to a release; stays spent)" if line.sequence in unfinished else ""
+        typer.echo(f"{line.sequence:4}  {_line(line.body)}{lost}")
+
+
+@app.command("release")
+def release_verb(
+    data: Data,
+    schema: SchemaFile,
+    epsilon: Epsilon,
+    delta: Delta,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger to charge (see `dpgist ledger create`).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The gist to write.")] = None,
+    method: MethodName = None,
+    relation: RelationName = Relation.ADD_REMOVE,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check schema against header; read no row.")
+    ] = False,
+    seed: Seed = 0,
+    force: Force = False,
+) -> None:
+    """Release the gist of a table: the only verb, with synthesize, that reads private rows.
+
+    The ledger is charged before the first row is read. A refused release has read nothing; a
+    crash after the charge stays charged.
+
+    Example: `dpgist release patients.csv --schema patients.toml --epsilon 1 --delta 1e-6
+    --ledger patients.ledger --out patients.gist`
+    """
+    facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
+    chosen = _method(method)
+    workflow.check_table(data, facts)
+    if dry_run:
+        typer.echo(f"ok: the header of {data} agrees with the schema; no row was read")
+        return
+    if ledger is None or out is None:
+        raise ValueError("a release needs --ledger and --out (or --dry-run)")
+    refuse_bad_output(out, force=force)
+    book = Ledger.open(ledger)
+    announce(budget, book)
+    with private_pass():
+        gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
+    gist.save(out, force=force)
+    typer.echo(str(out))
+
+
+@app.command("synthesize")
+def synthesize_verb(
+    data: Data,
+    schema: SchemaFile,
+    epsilon: Epsilon,
+    delta: Delta,
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    method: MethodName = None,
+    relation: RelationName = Relation.ADD_REMOVE,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many. Default: the schema's rows_about, else a noisy count."),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="The ledger to charge. Default: a new one in the folder, for this only."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Training steps.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    seed: Seed = 0,
+    force: Force = False,
+) -> None:
+    """Release, train and sample in one go, into a folder.
+
+    Writes release.gist, generator.model, synthetic.parquet, card.txt, card.json, plots/ and,
+    without --ledger, ledger.sqlite whose cap is this release.
+
+    Example: `dpgist synthesize patients.csv --schema patients.toml --epsilon 1 --delta 1e-6
+    --out patients-synthetic`
+    """
+    facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
+    chosen = _method(method)
+    workflow.check_table(data, facts)
+    outputs = Outputs.prepare(out, force=force)
+    book = _book(ledger, out, facts, budget)
+    announce(budget, book)
+    with private_pass():
+        gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
+    save_release(gist, outputs)
+    synthesize_into(
+        outputs,
+        gist,
+        training=Training(steps=steps),
+        bar=training_bar,
+        rows=rows,
+        device=device,
+        seed=seed,
+    )
+    typer.echo(str(out))
+
+
+def announce(budget: Budget, book: Ledger) -> None:
+    """Print the budget before it is spent."""
+    note(
+        f"spending epsilon {budget.epsilon:g}, delta {budget.delta:g} ({budget.relation}) from"
+        f" ledger {book.name!r}: {book.spent_epsilon():.4g} of {book.epsilon:g} spent so far"
+    )
+
+
+def _method(name: str | None) -> Method | None:
+    if name is None:
+        return None
+    if name not in METHODS:
+        raise ValueError(f"method {name!r} is unknown; choose one of {', '.join(METHODS)}")
+    chosen: Method = METHODS[name]()
+    return chosen
+
+
+def _book(ledger: Path | None, folder: Path, schema: Schema, budget: Budget) -> Ledger:
+    if ledger is not None:
+        return Ledger.open(ledger)
+    own = folder / "ledger.sqlite"
+    if own.exists():  # a second run into the same folder must see what the first one spent
+        return Ledger.open(own)
+    return Ledger.create(
+        own,
+        name=schema.name,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        relation=budget.relation,
+        max_rows_per_person=schema.max_rows_per_person,
+    )
+
+
+def _terms(book: Ledger) -> str:
+    return (
+        f"ledger {book.name!r}, id {book.ledger_id}\n"
+        f"relation {book.relation}, delta {book.delta:g}, rows per person"
+        f" {book.max_rows_per_person}\n"
+        f"epsilon {book.spent_epsilon():.4g} of {book.epsilon:g} spent; room for one release of"
+        f" {book.remaining_epsilon():.4g}"
+    )
+
+
+def _line(body: dict[str, Any]) -> str:
+    kind = body["kind"]
+    if kind == "charge":
+        return f"{body['time']}  charge: epsilon {body['epsilon']:g}, method {body['method']}"
+    if kind == "released":
+        return f"released under charge {body['charge']}, digest {body['digest'][:16]}"
+    return f"{body.get('time', '')}  {kind}: {body.get('what', '')}"

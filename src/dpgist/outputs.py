@@ -1,0 +1,152 @@
+"""What ends up on disk: tables, texts, and the folder that synthesize writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from dpgist import plots, workflow
+from dpgist.artefact import new_file, refuse_bad_output
+from dpgist.generators.model import Model
+from dpgist.gist import Gist
+from dpgist.training.loop import Training
+
+TrainingBar = Callable[[], AbstractContextManager[workflow.Progress]]
+"""Opens a progress bar for one training run."""
+
+
+def refuse_unknown_table(path: Path) -> None:
+    """Refuse, before any work, an output whose ending names no table format.
+
+    Privacy: looks at the name only.
+    """
+    if path.suffix not in (".parquet", ".csv"):
+        raise ValueError(f"{path}: the output must end in .parquet or .csv")
+
+
+def write_table(table: pa.Table, path: Path, *, force: bool) -> None:
+    """Write rows as parquet or csv, whole or not at all.
+
+    Privacy: writes what it is given; callers give synthetic rows.
+    """
+    refuse_unknown_table(path)
+    write: Any = pa.parquet.write_table if path.suffix == ".parquet" else pa.csv.write_csv
+    with new_file(path, force=force) as file:
+        write(table, file)
+
+
+def write_text(text: str, path: Path, *, force: bool) -> None:
+    """Write a text file, whole or not at all.
+
+    Privacy: writes what it is given.
+    """
+    with new_file(path, force=force) as file:
+        file.write(text.encode())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """Names of everything synthesize writes."""
+
+    folder: Path
+    force: bool
+
+    @staticmethod
+    def prepare(folder: Path, *, force: bool) -> Outputs:
+        """Make the folder and refuse, before anything is spent, what could not be written."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "plots").mkdir(exist_ok=True)
+        outputs = Outputs(folder=folder, force=force)
+        for path in outputs.files():
+            refuse_bad_output(path, force=force)
+        return outputs
+
+    @property
+    def gist(self) -> Path:
+        return self.folder / "release.gist"
+
+    @property
+    def model(self) -> Path:
+        return self.folder / "generator.model"
+
+    @property
+    def rows(self) -> Path:
+        return self.folder / "synthetic.parquet"
+
+    @property
+    def card_text(self) -> Path:
+        return self.folder / "card.txt"
+
+    @property
+    def card_json(self) -> Path:
+        return self.folder / "card.json"
+
+    def plot(self, name: str) -> Path:
+        """A figure's file."""
+        return self.folder / "plots" / f"{name}.png"
+
+    def files(self) -> list[Path]:
+        """Every file, in the order of writing."""
+        fixed = [self.gist, self.card_text, self.card_json, self.model, self.rows]
+        return [*fixed, self.plot("columns"), self.plot("loss")]
+
+
+def save_release(gist: Gist, outputs: Outputs) -> None:
+    """Save a gist and its card: first of all, because the gist is what was paid for.
+
+    Privacy: writes what was released.
+    """
+    gist.save(outputs.gist, force=outputs.force)
+    write_text(gist.card(), outputs.card_text, force=outputs.force)
+    card = json.dumps(gist.card_dict(), indent=2)
+    write_text(card, outputs.card_json, force=outputs.force)
+
+
+def synthesize_into(
+    outputs: Outputs,
+    gist: Gist,
+    *,
+    training: Training,
+    bar: TrainingBar,
+    rows: int | None,
+    device: str,
+    seed: int,
+) -> pa.Table:
+    """Train, sample and draw into a folder; return the rows.
+
+    Privacy: post-processing of the gist; no private row is in reach.
+    """
+    with bar() as progress:
+        model = workflow.train(gist, training, seed=seed, device=device, progress=progress)
+    model.save(outputs.model, force=outputs.force)
+    table = model.sample(rows or workflow.default_rows(gist), seed=seed, kind="pyarrow")
+    write_table(table, outputs.rows, force=outputs.force)
+    _draw(gist, model, table, outputs)
+    return table
+
+
+def model_card(model: Model) -> dict[str, Any]:
+    """The card of the gist a model was trained from, and how it was trained.
+
+    Privacy: a function of a release.
+    """
+    settings = ", ".join(f"{name}={value}" for name, value in model.training.items())
+    lines = [f"trained with {settings}", f"{len(model.losses)} steps"]
+    if model.losses:
+        lines[-1] += f", last loss {model.losses[-1]:.3g}"
+    return {**model.gist_header["card"], "model": lines}
+
+
+def _draw(gist: Gist, model: Model, table: pa.Table, outputs: Outputs) -> None:
+    columns = plots.columns_figure(gist.schema, table, title=f"{gist.schema.name}, synthetic")
+    plots.write_png(columns, outputs.plot("columns"), force=outputs.force)
+    loss = plots.loss_figure(model.losses, steps=len(model.losses))
+    plots.write_png(loss, outputs.plot("loss"), force=outputs.force)

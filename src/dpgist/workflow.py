@@ -1,0 +1,195 @@
+"""The public calls: plan, release, train, synthesize."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpgist.errors import PrivacyError
+from dpgist.estimate import Estimate
+from dpgist.generators.model import Model
+from dpgist.gist import Gist
+from dpgist.methods import METHODS, Method, method_from, settings
+from dpgist.privacy.curator import forecast, release_plan
+from dpgist.privacy.ledger import Ledger
+from dpgist.privacy.plan import Budget
+from dpgist.privacy.private import Private
+from dpgist.schema import Schema
+from dpgist.sources import open_source
+from dpgist.training.loop import Training, train_generator
+
+Progress = Callable[[int, int, float], None]
+
+
+def auto_method(schema: Schema, budget: Budget) -> Method:
+    """The method used when none is named; chosen from schema and budget alone.
+
+    Privacy: public facts only.
+    """
+    del schema, budget  # one method so far
+    chosen: Method = METHODS["merf"]()
+    return chosen
+
+
+def plan(
+    schema: Schema,
+    budget: Budget,
+    method: Method | None = None,
+    *,
+    rows_about: int | None = None,
+    seed: int = 0,
+) -> Estimate:
+    """Foresee a release: coordinates, noise, expected error, time and memory.
+
+    Args:
+        schema: the table's public description.
+        budget: what the release may reveal.
+        method: None chooses one from schema and budget.
+        rows_about: a public guess of the row count; None takes the schema's.
+        seed: fixes the public features.
+
+    Privacy: reads no row and charges nothing.
+    """
+    if rows_about is not None:
+        schema = replace(schema, rows_about=rows_about)
+    method = method or auto_method(schema, budget)
+    foreseen = forecast(method.plan(schema, budget=budget, feature_seed=seed), budget, schema)
+    return Estimate(
+        method=method.name,
+        schema=schema,
+        budget=budget,
+        forecast=foreseen,
+        rows_about=schema.rows_about,
+    )
+
+
+def check_table(table: Any, schema: Schema) -> None:
+    """Check a table's header against a schema; raise :class:`DataError` if they disagree.
+
+    Privacy: reads the header (names and physical types) and no row.
+    """
+    open_source(table).check(schema)
+
+
+def release(
+    table: Any,
+    schema: Schema,
+    method: Method | None,
+    budget: Budget,
+    *,
+    ledger: str | os.PathLike[str] | Ledger,
+    seed: int = 0,
+) -> Gist:
+    """Release the gist of a table: the only private step.
+
+    Args:
+        table: a pandas or polars DataFrame, a pyarrow Table, or a path to csv or parquet.
+        schema: the table's public description.
+        method: what to release, such as ``Merf()``; None chooses from schema and budget.
+        budget: what it may reveal.
+        ledger: an existing ledger file, or an open :class:`Ledger`; it is charged first.
+        seed: fixes the public features. The noise cannot be seeded.
+
+    Privacy: (epsilon, delta)-DP under the budget's relation, charged before the first row is read.
+    """
+    source = open_source(table)
+    method = method or auto_method(schema, budget)
+    book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    recipe = method.plan(schema, budget=budget, feature_seed=seed)
+    released, stamp = release_plan(Private(source), recipe, budget, book, schema=schema)
+    return Gist(
+        released=released,
+        schema=schema,
+        method=method.name,
+        settings=settings(method),
+        feature_seed=seed,
+        table_kind=source.kind,
+        ledger=stamp,
+        version=version("dpgist"),
+    )
+
+
+def train(
+    gist: Gist,
+    training: Training | None = None,
+    *,
+    seed: int = 0,
+    device: str = "auto",
+    progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    rehearsal: bool = False,
+) -> Model:
+    """Train a generator from a gist: anywhere, any number of times.
+
+    Args:
+        gist: what was released.
+        training: steps, batch and so on; None chooses by the gist.
+        seed: same seed, same machine kind, CPU: same model bits.
+        device: "auto", "cpu" or "cuda".
+        progress: called with step, steps and loss.
+        checkpoint: where Ctrl-C leaves the state from which the same call goes on.
+        rehearsal: accept a gist that was made without real noise.
+
+    Privacy: post-processing of the gist; costs nothing.
+    """
+    if gist.rehearsal and not rehearsal:
+        raise PrivacyError("this gist is a rehearsal, not private; pass rehearsal=True to use it")
+    _refuse_bad_device(device)
+    method = method_from(gist.method, gist.settings)
+    return train_generator(
+        gist,
+        method,
+        training or Training(),
+        rng=np.random.Generator(np.random.PCG64(seed)),
+        device=device,
+        progress=progress,
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+    )
+
+
+def _refuse_bad_device(device: str) -> None:
+    if device not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"device must be auto, cpu or cuda, got {device!r}")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("there is no CUDA device here; use device auto or cpu")
+
+
+def synthesize(
+    table: Any,
+    schema: Schema,
+    budget: Budget,
+    *,
+    method: Method | None = None,
+    ledger: str | os.PathLike[str] | Ledger | None = None,
+    seed: int = 0,
+    rows: int | None = None,
+) -> Any:
+    """Release, train and sample in one call; the same table kind comes out as went in.
+
+    Without a ledger one is kept in memory whose cap is this release. ``rows`` defaults to the
+    schema's ``rows_about``, else to the noisy count.
+
+    Privacy: one release under the budget; the rest is post-processing.
+    """
+    if ledger is None:
+        ledger = Ledger.in_memory(
+            name=schema.name, budget=budget, max_rows_per_person=schema.max_rows_per_person
+        )
+    gist = release(table, schema, method, budget, ledger=ledger, seed=seed)
+    model = train(gist, seed=seed)
+    return model.sample(rows or default_rows(gist), seed=seed)
+
+
+def default_rows(gist: Gist) -> int:
+    """How many rows to sample when nobody says: declared, public or noisy, never the true count.
+
+    Privacy: a function of released and public numbers.
+    """
+    return gist.schema.rows_about or max(1, round(gist.rows))

@@ -1,0 +1,337 @@
+"""Every verb on a tiny table: results, exit status, manners."""
+
+import json
+import pickle
+
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from dpgist.privacy.ledger import Ledger
+
+BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
+VERBS = [
+    ("demo",), ("plan",), ("schema", "check"), ("ledger", "create"), ("ledger", "show"),
+    ("release",), ("show",), ("train",), ("sample",), ("synthesize",),
+]  # fmt: skip
+
+
+def nothing_charged(path):
+    return len(Ledger.open(path).entries()) == 1
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_every_verb_explains_itself(dpgist, verb):
+    outcome = dpgist(*verb, "--help")
+    assert outcome.status == 0
+    assert "Example" in outcome.out or verb == ("demo",)
+
+
+def test_no_verb_prints_the_help(dpgist):
+    assert "release" in dpgist("--help").out
+
+
+@pytest.mark.parametrize("missing", ["--epsilon", "--delta"])
+def test_epsilon_and_delta_have_no_default(dpgist, people, missing):
+    given = [part for part in zip(BUDGET[::2], BUDGET[1::2], strict=True) if part[0] != missing]
+    outcome = dpgist("plan", "--schema", "people.toml", *given[0])
+    assert outcome.status == 2
+    assert missing in outcome.err
+
+
+def test_plan_says_what_it_lacks_without_a_row_count(dpgist, people):
+    (people / "people.csv").unlink()  # it must not be needed
+    outcome = dpgist("plan", "--schema", "people.toml", *BUDGET)
+    assert outcome.status == 0
+    for words in ("coordinates", "noise std", "memory", "--rows-about", "relation replace_one: mu"):
+        assert words in outcome.out, words
+
+
+def test_plan_foresees_error_and_time_with_a_row_count(dpgist, people):
+    arguments = ["plan", "--schema", "people.toml", *BUDGET, "--rows-about", "1000"]
+    outcome = dpgist(*arguments)
+    assert "expected error" in outcome.out
+    assert "time of the private pass" in outcome.out
+    facts = json.loads(dpgist(*arguments, "--json").out)
+    more = json.loads(dpgist(*arguments[:-1], "2000", "--json").out)
+    assert facts["noise_error"]["expected"] == pytest.approx(4 * more["noise_error"]["expected"])
+    assert facts["memory_bytes"] == more["memory_bytes"]
+
+
+def test_plan_under_replace_one_denies_add_remove(dpgist, people):
+    outcome = dpgist("plan", "--schema", "people.toml", *BUDGET, "--relation", "replace_one")
+    assert "relation add_remove: none, the row count is published" in outcome.out
+
+
+def test_plan_foresees_the_noise_that_release_adds(dpgist, people, release):
+    budget = ["--epsilon", "0.5", "--delta", "1e-6"]
+    foreseen = json.loads(dpgist("plan", "--schema", "people.toml", *budget, "--json").out)
+    assert release().status == 0
+    card = json.loads(dpgist("show", "people.gist", "--json").out)
+    assert [b["noise_std"] for b in card["noise"]] == [b["noise_std"] for b in foreseen["noise"]]
+    for field in ("mu", "sensitivity", "other_relation", "membership_inference"):
+        assert card[field] == foreseen[field], field
+
+
+def test_schema_check_accepts_and_refuses(dpgist, people):
+    good = dpgist("schema", "check", "people.toml")
+    assert (good.status, good.out) == (0, "ok: people, 3 columns, label smoker\n")
+    text = (people / "people.toml").read_text().replace("max = 110", "max = -1")
+    (people / "bad.toml").write_text(text)
+    bad = dpgist("schema", "check", "bad.toml")
+    assert bad.status == 1
+    assert "age" in bad.out
+    assert dpgist("schema", "check", "nowhere.toml").status == 2
+
+
+def test_a_ledger_is_never_overwritten(dpgist, ledger):
+    before = ledger.read_bytes()
+    outcome = dpgist("ledger", "create", "people.ledger", "--name", "people", *BUDGET)
+    assert outcome.status == 2
+    assert ledger.read_bytes() == before
+
+
+def test_a_dry_run_checks_the_header_and_charges_nothing(dpgist, ledger, people):
+    arguments = ["release", "people.csv", "--schema", "people.toml", *BUDGET, "--dry-run"]
+    assert dpgist(*arguments).status == 0
+    assert nothing_charged(ledger)
+    text = (people / "people.csv").read_text().replace("height", "width", 1)
+    (people / "people.csv").write_text(text)
+    outcome = dpgist(*arguments)
+    assert outcome.status == 2
+    assert "height" in outcome.err
+
+
+def test_a_release_speaks_of_the_budget_on_stderr_and_of_the_result_on_stdout(release, ledger):
+    outcome = release()
+    assert outcome.status == 0
+    assert outcome.out == "people.gist\n"
+    assert "spending epsilon 0.5, delta 1e-06 (add_remove)" in outcome.err
+    assert "300" not in outcome.err
+    assert len(Ledger.open(ledger).entries()) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": "0"}, "epsilon"),
+        ({"epsilon": "-1"}, "epsilon"),
+        ({"epsilon": "inf"}, "epsilon"),
+        ({"epsilon": "nan"}, "epsilon"),
+        ({"epsilon": "lots"}, "epsilon"),
+        ({"delta": "0"}, "delta"),
+        ({"delta": "1"}, "delta"),
+        ({"delta": "1e-5"}, "delta"),
+        ({"ledger": "nowhere.ledger"}, "nowhere.ledger"),
+        ({"ledger": "people.toml"}, "people.toml"),
+        ({"ledger": "other.ledger"}, "other"),
+        ({"relation": "replace_one"}, "relation"),
+        ({"method": "magic"}, "merf"),
+        ({"schema": "nowhere.toml"}, "nowhere.toml"),
+        ({"out": "there.gist"}, "there.gist"),
+        ({"out": "no/such/folder.gist"}, "no/such"),
+        ({"data": "nowhere.csv"}, "nowhere.csv"),
+        ({"data": "people.toml"}, "people.toml"),
+        ({"data": "twice.csv"}, "age"),
+    ],
+    ids=str,
+)
+def test_misuse_is_refused_in_one_line_before_anything_is_charged(
+    dpgist, release, ledger, people, changes, words
+):
+    (people / "there.gist").write_text("precious")
+    (people / "twice.csv").write_text("age,age,height,smoker\n1,1,1,1\n")
+    dpgist("ledger", "create", "other.ledger", "--name", "other", *BUDGET)
+    before = sorted(people.iterdir())
+    outcome = release(**changes)
+    assert outcome.status == 2
+    assert words in outcome.err
+    assert outcome.out == ""
+    assert nothing_charged(ledger)
+    assert sorted(people.iterdir()) == before
+    assert (people / "there.gist").read_text() == "precious"
+
+
+def test_a_full_ledger_refuses_with_status_1_and_writes_nothing(release, ledger, people):
+    assert release(epsilon="0.9").status == 0
+    before = ledger.read_bytes()
+    outcome = release(epsilon="0.9", out="second.gist")
+    assert outcome.status == 1
+    assert "epsilon" in outcome.err
+    assert ledger.read_bytes() == before
+    assert not (people / "second.gist").exists()
+
+
+def test_force_overwrites(release, people):
+    (people / "people.gist").write_text("old")
+    assert release().status == 2
+    assert (people / "people.gist").read_text() == "old"
+
+
+def test_from_gist_to_rows_in_a_folder_without_the_data(dpgist, release, people):
+    assert release().status == 0
+    for name in ("people.csv", "people.toml", "people.ledger"):
+        (people / name).unlink()
+    card = dpgist("show", "people.gist")
+    assert "GUARANTEE" in card.out
+    assert "smoker: " in card.out
+    trained = dpgist("train", "people.gist", "--out", "people.model", "--steps", "20")
+    assert (trained.status, trained.out) == (0, "people.model\n")
+    assert not (people / "people.model.checkpoint").exists()
+    shown = dpgist("show", "people.model")
+    assert "MODEL" in shown.out
+    assert "declared 1, not checked" in shown.out
+    json.loads(dpgist("show", "people.model", "--json").out)
+
+    sampled = dpgist("sample", "people.model", "--rows", "50", "--out", "rows.parquet")
+    assert (sampled.status, sampled.out) == (0, "rows.parquet\n")
+    rows = pyarrow.parquet.read_table(people / "rows.parquet")
+    assert rows.num_rows == 50
+    assert rows.column_names == ["age", "height", "smoker"]
+    arguments = ["sample", "people.model", "--rows", "9", "--where", "smoker=true"]
+    assert dpgist(*arguments, "--out", "rows.csv").status == 0
+    assert set(pyarrow.csv.read_csv(people / "rows.csv")["smoker"].to_pylist()) == {True}
+
+
+def test_the_same_seed_gives_the_same_model_and_rows(dpgist, release, people):
+    assert release().status == 0
+    for name in ("one", "two"):
+        dpgist("train", "people.gist", "--out", f"{name}.model", "--steps", "5", "--seed", "4")
+        dpgist("sample", f"{name}.model", "--rows", "20", "--out", f"{name}.csv", "--seed", "5")
+    assert (people / "one.model").read_bytes() == (people / "two.model").read_bytes()
+    assert (people / "one.csv").read_bytes() == (people / "two.csv").read_bytes()
+
+
+def test_sampling_refuses_what_it_cannot_do(dpgist, release, people):
+    release()
+    dpgist("train", "people.gist", "--out", "people.model", "--steps", "2")
+    sample = ["sample", "people.model", "--rows", "5"]
+    for arguments, words in [
+        (["--out", "rows.xlsx"], ".parquet or .csv"),
+        (["--out", "rows.csv", "--where", "age=4"], "smoker"),
+        (["--out", "rows.csv", "--where", "smoker=maybe"], "true"),
+        (["--out", "rows.csv", "--where", "smoker"], "column=value"),
+        (["--out", "people.gist.csv/rows.csv"], "people.gist.csv"),
+    ]:
+        outcome = dpgist(*sample, *arguments)
+        assert outcome.status == 2, arguments
+        assert words in outcome.err, arguments
+        assert not (people / "rows.csv").exists()
+    outcome = dpgist("train", "people.gist", "--out", "new.model", "--device", "abacus")
+    assert outcome.status == 2
+    assert "auto, cpu or cuda" in outcome.err
+    assert dpgist("sample", "people.gist", "--rows", "1", "--out", "x.csv").status == 2
+
+
+def test_broken_artefacts_are_named_and_nothing_runs(dpgist, release, people):
+    release()
+    good = (people / "people.gist").read_bytes()
+    (people / "cut.gist").write_bytes(good[:-1])
+    (people / "bent.gist").write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
+    (people / "pickle.gist").write_bytes(pickle.dumps({"a": 1}))
+    for name in ("cut.gist", "bent.gist", "pickle.gist", "missing.gist"):
+        for verb in (["show", name], ["train", name, "--out", "x.model"]):
+            outcome = dpgist(*verb)
+            assert outcome.status == 2
+            assert name in outcome.err
+            assert not (people / "x.model").exists()
+
+
+def test_synthesize_writes_everything_and_spends_only_once(dpgist, people):
+    arguments = ["synthesize", "people.csv", "--schema", "people.toml", *BUDGET, "--out", "all"]
+    outcome = dpgist(*arguments, "--steps", "5", "--rows", "40")
+    assert (outcome.status, outcome.out) == (0, "all\n")
+    files = {str(path.relative_to(people / "all")) for path in (people / "all").rglob("*.*")}
+    assert files == {
+        "release.gist", "generator.model", "synthetic.parquet", "card.txt", "card.json",
+        "ledger.sqlite", "plots/columns.png", "plots/loss.png",
+    }  # fmt: skip
+    assert pyarrow.parquet.read_table(people / "all/synthetic.parquet").num_rows == 40
+    card = json.loads((people / "all/card.json").read_text())
+    assert card["epsilon"] == 1.0
+    assert (people / "all/card.txt").read_text() == dpgist("show", "all/release.gist").out[:-1]
+
+    contents = {path: path.read_bytes() for path in (people / "all").rglob("*.*")}
+    assert dpgist(*arguments).status == 2  # outputs exist
+    assert dpgist(*arguments, "--force").status == 1  # the folder's ledger is full
+    assert {path: path.read_bytes() for path in (people / "all").rglob("*.*")} == contents
+
+
+def test_the_default_number_of_rows_is_never_the_true_one(dpgist, people):
+    counts = []
+    for run in range(3):
+        out = f"run{run}"
+        arguments = ["--schema", "people.toml", *BUDGET, "--out", out, "--steps", "2"]
+        assert dpgist("synthesize", "people.csv", *arguments).status == 0
+        counts.append(pyarrow.parquet.read_table(people / out / "synthetic.parquet").num_rows)
+    assert len(set(counts)) > 1  # noisy; equal thrice with probability below 1e-3
+
+
+def test_bad_cells_change_no_message_and_no_status(release, people, dpgist):
+    clean = release()
+    header, *rows = (people / "people.csv").read_text().splitlines()
+    rows[5] = '17,CANARY-7351,"-inf",perhaps,extra'
+    rows[6] = '"'
+    (people / "people.csv").write_text("\n".join([header, *rows]))
+    (people / "people.gist").unlink()
+    dirty = release()
+    assert (dirty.status, dirty.out) == (clean.status, clean.out)
+    assert "CANARY" not in dirty.err + dpgist("show", "people.gist").out
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_empty_and_one_row_tables_release_train_and_sample(dpgist, release, people, n_rows):
+    lines = (people / "people.csv").read_text().splitlines()[: n_rows + 1]
+    (people / "people.csv").write_text("\n".join(lines) + "\n")
+    assert release().status == 0
+    assert dpgist("train", "people.gist", "--out", "m", "--steps", "2").status == 0
+    assert dpgist("sample", "m", "--rows", "3", "--out", "rows.csv").status == 0
+
+
+def test_an_unforeseen_error_shows_its_place_but_not_its_message(dpgist, release, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("cell was CANARY-7351")
+
+    monkeypatch.setattr("dpgist.workflow.release", fail)
+    outcome = release()
+    assert outcome.status == 2
+    assert "RuntimeError at test_cli.py" in outcome.err
+    assert "CANARY" not in outcome.err
+
+
+def test_ctrl_c_while_training_leaves_a_checkpoint_to_go_on_from(
+    dpgist, release, people, monkeypatch
+):
+    release()
+    from dpgist.cli import free
+
+    real_bar = free.training_bar
+
+    class Interrupting:
+        def __enter__(self):
+            self.bar = real_bar()
+            update = self.bar.__enter__()
+
+            def interrupt(step, steps, loss):
+                update(step, steps, loss)
+                if step == 15:
+                    raise KeyboardInterrupt
+
+            return interrupt
+
+        def __exit__(self, *error):
+            return self.bar.__exit__(*error)
+
+    train = ["train", "people.gist", "--out", "a.model", "--steps", "30"]
+    monkeypatch.setattr(free, "training_bar", Interrupting)
+    stopped = dpgist(*train)
+    assert stopped.status == 130
+    assert "goes on from" in stopped.err
+    assert (people / "a.model.checkpoint").exists()
+    assert not (people / "a.model").exists()
+    monkeypatch.undo()
+    monkeypatch.chdir(people)
+    assert dpgist(*train).status == 0
+    assert not (people / "a.model.checkpoint").exists()
+    assert dpgist("train", "people.gist", "--out", "b.model", "--steps", "30").status == 0
+    assert (people / "a.model").read_bytes() == (people / "b.model").read_bytes()

@@ -1,0 +1,194 @@
+"""T-SENS: no row, however mad, moves the statistic by more than the claimed sensitivity."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpgist.privacy import lattice, rowmap
+from dpgist.privacy.plan import Block, Relation
+from dpgist.privacy.sensitivity import l2_sensitivity
+from tests.trust.worlds import (
+    Plain,
+    Signed,
+    budget_of,
+    exact_sums,
+    plan_for,
+    schema_of,
+    signed_plan,
+    table_of,
+    weighted_squared_distance,
+)
+
+ANY_FLOAT = st.one_of(
+    st.floats(width=64),
+    st.floats(-2, 2),
+    st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e308, -1e308, 5e-324, 1e-310, math.inf, math.nan]),
+)
+ANY_CELL = st.one_of(ANY_FLOAT, st.sampled_from([None, "text", "0.5", "1e999", "", "\N{SNOWMAN}", 10**40]))
+ANY_LABEL = st.sampled_from(["a", "b", "c", None, 3, float("nan")])
+BLOCKS = st.builds(
+    Block,
+    name=st.just("b"),
+    length=st.integers(1, 6),
+    bits=st.sampled_from([0, 4, 20, 26]),
+    bound_squared=st.just(1),
+    non_negative=st.booleans(),
+)
+
+
+def norms_squared(grid):
+    return [sum(int(v) ** 2 for v in row) for row in grid.tolist()]
+
+
+def check_rows_are_bounded_integers(features, block):
+    grid = rowmap.to_grid(torch.from_numpy(features), block)
+    assert torch.equal(grid, grid.trunc()), "not integers"
+    limit = block.bound_squared * 4**block.bits
+    assert max(norms_squared(grid)) <= limit, "norm above its bound"
+    assert not block.non_negative or bool((grid >= 0).all()), "negative number in a block declared not to"
+
+
+@settings(max_examples=4_000, deadline=None)
+@given(BLOCKS, st.data())
+def test_any_numbers_become_bounded_integers(block, data):
+    row = data.draw(st.lists(ANY_FLOAT, min_size=block.length, max_size=block.length))
+    with np.errstate(over="ignore"):
+        features = np.array([row], dtype=data.draw(st.sampled_from([np.float32, np.float64])))
+    check_rows_are_bounded_integers(features, block)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bits", [20, 26])
+def test_unit_rows_of_either_precision_stay_inside_in_integers(dtype, bits):
+    """Half of all float32-normalised rows have a true norm above 1."""
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(20_000, 40))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(dtype)
+    check_rows_are_bounded_integers(rows, Block(name="b", length=40, bits=bits))
+    grid = lattice.to_grid(torch.from_numpy(rows), Block(name="b", length=40, bits=bits))
+    assert min(norms_squared(grid)) > 0.999 * 4**bits, "rows were thrown away"
+
+
+def check_pair(rows, labels, others, other_labels, relation, schema, plan):
+    budget = budget_of(relation=relation)
+    stage, sums = exact_sums(table_of(rows, labels), plan, budget, schema)
+    _, again = exact_sums(table_of(others, other_labels), plan, budget, schema)
+    distance = weighted_squared_distance(stage, sums, again)
+    claimed = Fraction(stage.sensitivity) ** 2
+    assert distance <= claimed, f"moved by {math.sqrt(distance)}, claimed {stage.sensitivity}"
+    return math.sqrt(distance) / stage.sensitivity
+
+
+CELLS = st.lists(st.tuples(ANY_CELL, ANY_CELL, ANY_LABEL), min_size=1, max_size=4)
+LABELLED = schema_of(2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    CELLS,
+    st.tuples(ANY_CELL, ANY_CELL, ANY_LABEL),
+    st.sampled_from(["add_remove", "replace_one"]),
+    st.sampled_from([{}, {"non_negative": True}, {"bits": 26}, {"weight": 0.3}]),
+)
+def test_one_row_of_anything_moves_the_statistic_by_at_most_its_sensitivity(
+    cells, changed, relation, block
+):
+    plan = signed_plan(LABELLED, **block)
+    others = cells[1:] if relation == "add_remove" else [changed, *cells[1:]]
+    rows, labels = [c[:2] for c in cells], [c[2] for c in cells]
+    check_pair(
+        rows, labels, [c[:2] for c in others], [c[2] for c in others], relation, LABELLED, plan
+    )
+
+
+def one_row(rows, labels=("a",), relation="add_remove", **block):
+    """How much of the claimed sensitivity a first row uses up against a second one or none."""
+    schema = schema_of(2)
+    others = rows[1:] if relation == "replace_one" else []
+    other_labels = list(labels[1:]) if relation == "replace_one" else []
+    plan = signed_plan(schema, **block)
+    return check_pair(rows[:1], list(labels[:1]), others, other_labels, relation, schema, plan)
+
+
+def test_worst_pairs_use_the_whole_sensitivity():
+    """Tightness: a sensitivity claimed too large would waste noise, one too small fails above."""
+    health = 0.99  # these rows break no cell, so the health block's share is not used
+    assert one_row([(1.0, 1.0)]) > health
+    assert one_row([(1.0, 1.0), (0.0, 0.0)], "aa", "replace_one") > health
+    assert one_row([(1.0, 1.0), (0.0, 0.0)], "ab", "replace_one") > health
+
+
+def test_a_row_that_breaks_every_cell_uses_the_health_share_too():
+    assert one_row([("junk", "junk")], ["junk"]) < 1
+    schema = schema_of(2)
+    plan = plan_for(schema, Plain(), (Block(name="f", length=2, labelled=True),))
+    ratio = check_pair([("junk", "junk")], ["junk"], [], [], "add_remove", schema, plan)
+    assert ratio > 0.7
+
+
+def test_two_blocks_add_their_squares():
+    schema = schema_of(2)
+    blocks = (
+        Block(name="first", length=2, labelled=True, weight=1.0),
+        Block(name="second", length=2, labelled=True, weight=0.5, non_negative=True),
+    )
+
+    class Both(Signed):
+        def forward(self, row):
+            return row * 1e6, row * 1e6
+
+    plan = plan_for(schema, Both(), blocks)
+    assert check_pair([(1.0, 1.0)], ["a"], [], [], "add_remove", schema, plan) > 0.99
+    pair = ([(1.0, 0.0)], ["a"], [(0.0, 1.0)], ["b"], "replace_one", schema, plan)
+    assert check_pair(*pair) > 0.8
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_k_rows_of_one_person_move_the_sum_k_times_as_far(relation):
+    blocks = (Block(name="f", length=3, labelled=True),)
+    single = l2_sensitivity(blocks, relation, 1)
+    assert l2_sensitivity(blocks, relation, 5) == pytest.approx(5 * single)
+    schema = schema_of(2, rows_per_person=3)
+    rows = [(1.0, 1.0)] * 3
+    others = [] if relation == Relation.ADD_REMOVE else [(0.0, 0.0)] * 3
+    plan = signed_plan(schema)
+    ratio = check_pair(rows, "aaa", others, "aaa"[: len(others)], relation, schema, plan)
+    assert ratio > 0.99
+
+
+CLOSED_FORMS = [
+    # (S ; c m): PRIVACY table of sensitivities, with phi of norm 1
+    ("add_remove", False, 0.5, math.sqrt(1 + 0.25)),
+    ("replace_one", False, 0.5, 2.0),
+    ("replace_one", False, 1.0, 2.0),
+    ("replace_one", False, 1.5, math.sqrt(2 + 2 * 2.25)),
+    ("replace_one", True, 0.5, math.sqrt(2 + 2 * 0.25)),
+]
+
+
+@pytest.mark.parametrize(("relation", "non_negative", "c", "expected"), CLOSED_FORMS)
+def test_the_one_function_gives_the_closed_forms(relation, non_negative, c, expected):
+    blocks = (
+        Block(name="f", length=5, labelled=True, non_negative=non_negative),
+        Block(name="m", length=1, labelled=True, non_negative=True, constant=True, weight=c, bits=0),
+    )
+    assert l2_sensitivity(blocks, Relation(relation), 1) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("c", [0.5, 1.0])
+def test_two_moments_give_the_closed_forms(c):
+    def of(non_negative, relation):
+        blocks = (
+            Block(name="first", length=5, non_negative=non_negative),
+            Block(name="second", length=5, non_negative=True, weight=c),
+        )
+        return l2_sensitivity(blocks, relation, 1)
+
+    assert of(False, Relation.REPLACE_ONE) == pytest.approx(math.sqrt(4 + 2 * c**2))
+    assert of(True, Relation.REPLACE_ONE) == pytest.approx(math.sqrt(2 + 2 * c**2))
+    assert of(False, Relation.ADD_REMOVE) == pytest.approx(math.sqrt(1 + c**2))
