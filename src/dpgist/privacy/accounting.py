@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import dp_accounting
 
@@ -23,6 +24,7 @@ MU_SQUARED_UNITS = 2**60
 _SAFETY = 1 + 1e-9  # the root finder underneath may end 1e-12 on the wrong side
 
 
+@lru_cache
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest mu whose Gaussian mechanism is (epsilon, delta)-DP, rounded down.
 

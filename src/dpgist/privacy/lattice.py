@@ -14,7 +14,7 @@ import torch
 
 from dpgist.privacy.plan import Block
 
-_SHRINK = 1 + 2.0**-40  # keeps a unit-norm row just inside its bound
+_SHRINK = 1 + 2.0**-40  # a row scaled down to its bound ends just inside
 _MOST_BITS = 26  # 2F <= 52: squared norms stay exact in float64
 
 
@@ -42,8 +42,9 @@ def to_grid(features: torch.Tensor, block: Block) -> torch.Tensor:
     if block.non_negative:
         finite = finite.clamp_(min=0.0)
     bound = math.sqrt(block.bound_squared)
-    norm = finite.square().sum(dim=1, keepdim=True).sqrt_().mul_(_SHRINK)
-    grid = finite.mul_(bound * 2.0**block.bits / norm.clamp_(min=bound)).trunc_()
+    norm = finite.square().sum(dim=1, keepdim=True).sqrt_()
+    shrunk = torch.where(norm <= bound, bound, norm * _SHRINK)
+    grid = finite.mul_(bound * 2.0**block.bits / shrunk).trunc_()
     inside = grid.square().sum(dim=1, keepdim=True) <= block.bound_squared * 4**block.bits
     return torch.where(inside, grid, 0.0)
 

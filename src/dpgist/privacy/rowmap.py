@@ -24,12 +24,12 @@ _TEST_SEED = 20_210  # public: the rows of the self-test
 
 
 def block_rows(blocks: Sequence[Block]) -> int:
-    """Rows per block: a power of two from 64 to 4096, by the number of coordinates alone.
+    """Rows per block: a power of two from 64 to 1024, by the number of coordinates alone.
 
     Privacy: public; the same for every table.
     """
     length = sum(block.length for block in blocks)
-    return int(min(4096, max(64, 2 ** int(np.log2(_CELLS_PER_BLOCK / length)))))
+    return int(min(1024, max(64, 2 ** int(np.log2(_CELLS_PER_BLOCK / length)))))
 
 
 class RowByRow(nn.Module):
@@ -95,8 +95,12 @@ class PreparedMap:
             )
 
     def _check_shapes(self, rows: torch.Tensor) -> None:
-        with torch.no_grad():
-            features = self._map(rows)
+        """Run the map once on made-up rows; whatever it does wrong may be told."""
+        try:
+            with torch.no_grad():
+                features = self._map(rows)
+        except Exception as error:
+            raise PrivacyError(f"the feature map cannot be run on made-up rows: {error}") from error
         shapes = [tuple(part.shape) for part in features]
         wanted = [(self.block_rows, block.length) for block in self._blocks]
         if shapes != wanted or not all(part.is_floating_point() for part in features):
@@ -122,7 +126,7 @@ def fingerprint(module: nn.Module) -> str:
     """SHA-256 of a module's parameters and buffers."""
     digest = hashlib.sha256()
     for tensor in _state(module):
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -1,0 +1,165 @@
+"""Ways to break the wall from outside. Each must be caught by the T-test it belongs to.
+
+A plant replaces one function of the wall by a wrong one for the length of a with block; the wall
+itself has no switch for any of this.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+from dpgist.privacy import curator, lattice, ledger, noise, rowmap, sensitivity
+from dpgist.privacy.plan import COUNTS, HEALTH
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A sabotage: where, what instead, and which test notices."""
+
+    name: str
+    where: object
+    attribute: str
+    instead: Callable
+    caught_by: str
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        with patch.object(self.where, self.attribute, self.instead):
+            yield
+
+
+_add = noise.add_rounded_gaussian
+_to_grid = lattice.to_grid
+_class_sums = lattice.class_sums
+_distance = sensitivity._squared_distance
+_stds = sensitivity.grid_noise_stds
+
+
+def scaled_noise(factor):
+    return lambda values, *, noise_std: _add(values, noise_std=factor * noise_std)
+
+
+def float_noise(values, *, noise_std):
+    return values + np.random.default_rng().normal(scale=noise_std, size=np.shape(values))
+
+
+def coarse_noise(values, *, noise_std):
+    return values + 2 * (_add(np.zeros_like(values), noise_std=noise_std / 2))
+
+
+def counts_in_clear(values, *, noise_std):
+    """The counts block is the only one of length 1 per class."""
+    return values if np.shape(values)[-1] in (1, 3) and noise_std < 1e4 else _add(
+        values, noise_std=noise_std
+    )
+
+
+def seeded_noise(values, *, noise_std):
+    draws = np.random.normal(scale=noise_std, size=np.shape(values))  # noqa: NPY002
+    return values + np.rint(draws).astype(np.int64)
+
+
+class OneKey(noise.SystemBits):
+    """The same key every time."""
+
+    def __init__(self):
+        with patch("os.urandom", lambda n: bytes(n)):
+            super().__init__()
+
+
+def no_clip(features, block):
+    return torch.nan_to_num(features.double()).mul(2.0**block.bits).trunc()
+
+
+def no_finite_check(features, block):
+    norm = features.double().norm(dim=1, keepdim=True).clamp(min=1.0)
+    return (features.double() / norm * 2.0**block.bits).trunc()
+
+
+def float32_norm_and_rint(features, block):
+    single = features.float()
+    unit = single / single.norm(dim=1, keepdim=True).clamp(min=1e-12)
+    return (unit.double() * 2.0**block.bits).round()
+
+
+def trusted_sign(features, block):
+    """Believes the declaration that a block is never negative."""
+    return _to_grid(features, replace(block, non_negative=False))
+
+
+def every_class(grid, membership):
+    """DP-HP's product kernel: each row enters all classes' columns."""
+    if membership.shape[1] == 1:
+        return _class_sums(grid, membership)
+    everywhere = membership.sum(dim=1, keepdim=True).expand_as(membership)
+    return _class_sums(grid, everywhere.contiguous())
+
+
+def one_for_two(block, relation, *, same_label):
+    return min(_distance(block, relation, same_label=same_label), block.bound_squared)
+
+
+def health_forgotten(block, relation, *, same_label):
+    return 0 if block.name == HEALTH else _distance(block, relation, same_label=same_label)
+
+
+def counts_forgotten(block, relation, *, same_label):
+    return 0 if block.name == COUNTS else _distance(block, relation, same_label=same_label)
+
+
+def second_moment_halved(block, relation, *, same_label):
+    """DP-MEPF: 'divided by two because it is positive'."""
+    distance = _distance(block, relation, same_label=same_label)
+    return distance / 4 if block.non_negative and block.name == "second" else distance
+
+
+def one_row_per_person(blocks, relation, rows_per_person, *, mu_squared_units):
+    return _stds(blocks, relation, 1, mu_squared_units=mu_squared_units)
+
+
+def largest_charge(lines):
+    return max([line.body["units"] for line in lines if line.body["kind"] == "charge"], default=0)
+
+
+def open_ended(units, spent, cap, epsilon, delta):
+    return None
+
+
+
+def slot_dependent(self, rows):
+    with torch.no_grad():
+        features = self._map(rows)
+    drift = torch.arange(len(rows), dtype=torch.float64)[:, None] * 2.0**-19
+    return [
+        _to_grid(part.double() + drift, block)
+        for part, block in zip(features, self._blocks, strict=True)
+    ]
+
+
+PLANTS = [
+    Plant("noise / sqrt 2", curator, "add_rounded_gaussian", scaled_noise(2**-0.5), "T-AUDIT"),
+    Plant("noise x 0.9", curator, "add_rounded_gaussian", scaled_noise(0.9), "T-AUDIT"),
+    Plant("noise x 0.995", noise, "add_rounded_gaussian", scaled_noise(0.995), "T-NOISE"),
+    Plant("counts un-noised", curator, "add_rounded_gaussian", counts_in_clear, "T-AUDIT"),
+    Plant("float noise", curator, "add_rounded_gaussian", float_noise, "T-GRID"),
+    Plant("noise on even numbers", curator, "add_rounded_gaussian", coarse_noise, "T-GRID"),
+    Plant("noise from a seed", curator, "add_rounded_gaussian", seeded_noise, "T-NOSEED"),
+    Plant("the same key twice", noise, "SystemBits", OneKey, "T-FRESH"),
+    Plant("no clip", rowmap, "to_grid", no_clip, "T-SENS"),
+    Plant("no finite check", rowmap, "to_grid", no_finite_check, "T-SENS"),
+    Plant("float32 norm and rint", rowmap, "to_grid", float32_norm_and_rint, "T-SENS"),
+    Plant("trusted sign", rowmap, "to_grid", trusted_sign, "T-SENS"),
+    Plant("row in every class", curator, "class_sums", every_class, "T-SENS"),
+    Plant("sensitivity 1 for 2", sensitivity, "_squared_distance", one_for_two, "T-SENS"),
+    Plant("health forgotten", sensitivity, "_squared_distance", health_forgotten, "T-AUDIT"),
+    Plant("counts forgotten", sensitivity, "_squared_distance", counts_forgotten, "T-AUDIT"),
+    Plant("second moment / 2", sensitivity, "_squared_distance", second_moment_halved, "T-SENS"),
+    Plant("rows per person", curator, "grid_noise_stds", one_row_per_person, "T-AUDIT"),
+    Plant("largest, not sum", ledger, "_spent", largest_charge, "T-LEDGER"),
+    Plant("no cap", ledger, "_check_room", open_ended, "T-LEDGER"),
+    Plant("slots differ", rowmap.PreparedMap, "__call__", slot_dependent, "T-ROWWISE"),
+]
