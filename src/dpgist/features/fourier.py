@@ -62,8 +62,8 @@ def draw_frequencies(
               \omega_j \sim N(0,\, 1/(s^2 k)\, I) \text{ (choice)}
 
     because the mean squared distance of two uniform points of [0, 1] is 1/6, and that of two
-    one-hots is about 1. The weights of an ordered choice are a random walk over its options: a
-    thermometer code, so that neighbours stay close.
+    one-hots is about 1. Half the variance of an ordered choice's weights is a random walk over its
+    options: a thermometer code, so that neighbours stay close.
 
     Privacy: none needed; depends on the schema and public randomness alone.
     """
@@ -82,9 +82,13 @@ def draw_frequencies(
 
 
 def _groups(n_columns: int, *, size: int, n: int, rng: np.random.Generator) -> Frequencies:
-    """Indicator matrix (n, n_columns) of ``size`` distinct columns per row."""
+    """Indicator matrix (n, n_columns) of ``size`` distinct columns per row, equal rows adjacent.
+
+    Adjacent, so that scales taken in turn are spread evenly over each group.
+    """
     ranks = rng.random((n, n_columns)).argsort(axis=1).argsort(axis=1)
-    return (ranks < size).astype(np.float64)
+    chosen = (ranks < size).astype(np.float64)
+    return chosen[np.lexsort(-chosen.T[::-1])] if n_columns else chosen
 
 
 def _slot_weights(slot: Slot, *, n: int, rng: np.random.Generator) -> Frequencies:
@@ -94,5 +98,7 @@ def _slot_weights(slot: Slot, *, n: int, rng: np.random.Generator) -> Frequencie
         return normals * math.sqrt(6.0)
     if not slot.ordered:
         return normals
-    # Total variance across the whole range equals an interval's, so both bend alike.
-    return np.cumsum(normals * math.sqrt(6.0 / max(slot.width - 1, 1)), axis=1)
+    # The walk's variance over the whole range is an interval's, so both bend alike. Half of each
+    # weight stays the option's own: null and the bucket stand in the row too, without an order.
+    steps = rng.standard_normal((n, slot.width)) * math.sqrt(6.0 / max(slot.width - 1, 1))
+    return (np.cumsum(steps, axis=1) + normals) * math.sqrt(0.5)

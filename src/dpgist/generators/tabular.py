@@ -1,114 +1,101 @@
-"""A small network that turns noise and a class into encoded rows."""
+"""A generator for tables: a mixture of products over the cells of each column."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from dpgist.encode import Slot
+from dpgist.features.support import Support
 
-_NEVER = -1e9
-_ATOMS = (0.0, 1.0)
-_SMALLEST = 1e-20
+_BUMP = 0.25
 
 
 class TabularGenerator(nn.Module):
-    """Noise and a class -> one encoded row, with a head for each slot.
+    r"""Draw a component given the class, then every column on its own given the component.
 
-    An interval is a mixture of a free value and atoms at its two ends, because a declared bound
-    is where real columns pile up (no gain, no visit, full score). A choice is drawn from a
-    softmax; options that may not be emitted have probability 0. Discrete draws are hard in the
-    forward pass and soft (Gumbel-softmax) in the backward pass, so training sees the rows that
-    sampling will emit.
+    .. math:: Q(x \mid c) = \sum_{k=1}^{K} \pi_{k \mid c} \prod_j p_{kj}(x_j)
+
+    Symbols: :math:`\pi_{k|c}` is ``components`` (softmax of one row per class), :math:`p_{kj}` is
+    ``cells`` (softmax over the cells of column j's :class:`Support`). Dependence between columns
+    lives in the choice of component, as it does in a network whose noise picks the means of its
+    outputs; but here the mean of Fourier features is a finite sum of products, so training needs
+    no batches, and columns with atoms, several modes or nulls are nothing special.
 
     Privacy: none needed; sees released statistics only.
     """
 
     def __init__(
         self,
-        slots: Sequence[Slot],
+        supports: Sequence[Support],
         *,
         n_classes: int,
-        noise_width: int,
-        hidden: Sequence[int],
-        temperature: float = 1.0,
+        n_components: int,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        self.slots = tuple(slots)
-        self.n_classes = n_classes
-        self.noise_width = noise_width
-        self.temperature = temperature
-        widths = [noise_width + n_classes, *hidden]
-        self.body = nn.Sequential(
-            *(layer for a, b in zip(widths, widths[1:]) for layer in (nn.Linear(a, b), nn.SiLU()))
+        self.supports = tuple(supports)
+        self.components = nn.Parameter(torch.zeros(n_classes, n_components))
+        self.cells = nn.ParameterList(
+            nn.Parameter(_first_logits(support, n_components, generator)) for support in supports
         )
-        self.head = nn.Linear(widths[-1], sum(_head_width(slot) for slot in self.slots))
-        _initialise(self, generator)
 
     @property
     def width(self) -> int:
         """How many coordinates an encoded row has."""
-        return sum(slot.width for slot in self.slots)
+        return sum(support.width for support in self.supports)
 
-    def forward(self, classes: Tensor, *, generator: torch.Generator) -> Tensor:
-        noise = torch.randn(
-            len(classes), self.noise_width, generator=generator, device=classes.device
-        )
-        one_hot = nn.functional.one_hot(classes, self.n_classes).to(noise.dtype)
-        outputs = self.head(self.body(torch.cat([noise, one_hot], dim=1)))
-        uniform = torch.rand(outputs.shape, generator=generator, device=classes.device)
-        gumbel = -torch.log(-torch.log(uniform.clamp(_SMALLEST, 1 - 1e-7)))
-        return self._rows(outputs, gumbel)
+    def forward(self) -> tuple[Tensor, list[Tensor]]:
+        """Component probabilities (classes, K), and per column cell probabilities (cells, K)."""
+        cells = [torch.softmax(logits, dim=0) for logits in self.cells]
+        return torch.softmax(self.components, dim=1), cells
 
-    def _rows(self, outputs: Tensor, gumbel: Tensor) -> Tensor:
-        pieces: dict[int, Tensor] = {}
-        widths = [_head_width(slot) for slot in self.slots]
-        heads = zip(outputs.split(widths, dim=1), gumbel.split(widths, dim=1), strict=True)
-        for slot, (logits, noise) in zip(self.slots, heads, strict=True):
-            draw = self._choice if slot.kind == "choice" else self._interval
-            pieces[slot.start] = draw(slot, logits, noise)
-        for slot in self.slots:
-            if slot.gate is not None:
-                pieces[slot.start] = pieces[slot.start] * _coordinate(self.slots, pieces, slot.gate)
-        return torch.cat([pieces[slot.start] for slot in self.slots], dim=1)
+    @torch.no_grad()
+    def sample(
+        self, classes: npt.NDArray[np.int64], *, rng: np.random.Generator
+    ) -> npt.NDArray[np.float64]:
+        """One encoded row (n, width) for each class code.
 
-    def _choice(self, slot: Slot, logits: Tensor, noise: Tensor) -> Tensor:
-        if slot.allowed and not all(slot.allowed):
-            allowed = torch.tensor(slot.allowed, device=logits.device)
-            logits = logits.masked_fill(~allowed, _NEVER)
-        return _hard_draw(logits, noise, temperature=self.temperature)
-
-    def _interval(self, slot: Slot, logits: Tensor, noise: Tensor) -> Tensor:
-        mixture = _hard_draw(logits[:, 1:], noise[:, 1:], temperature=self.temperature)
-        atoms = torch.tensor(_ATOMS, device=logits.device)
-        value = torch.sigmoid(logits[:, :1])
-        return mixture[:, :1] * value + (mixture[:, 1:] * atoms).sum(dim=1, keepdim=True)
+        Privacy: post-processing of a release; touches no row.
+        """
+        components, cells = self()
+        chosen = _draw(_as_numpy(components), classes, rng=rng)
+        rows = np.zeros((len(classes), self.width))
+        for support, probabilities in zip(self.supports, cells, strict=True):
+            cell = _draw(_as_numpy(probabilities.T), chosen, rng=rng)
+            place = slice(support.start, support.start + support.width)
+            rows[:, place] = support.points[cell]
+            jitter = rng.uniform(-1.0, 1.0, len(classes))
+            rows[:, support.start] += support.half_widths[cell] * jitter
+        return rows
 
 
-def _head_width(slot: Slot) -> int:
-    """A choice needs a logit per option; an interval its value, and a logit for it and each atom."""
-    return slot.width if slot.kind == "choice" else 2 + len(_ATOMS)
+def _as_numpy(tensor: Tensor) -> npt.NDArray[np.float64]:
+    return np.asarray(tensor.detach().cpu().double().numpy())
 
 
-def _hard_draw(logits: Tensor, gumbel: Tensor, *, temperature: float) -> Tensor:
-    """A one-hot draw from softmax(logits) whose gradient is that of the relaxed draw."""
-    soft = torch.softmax((logits + gumbel) / temperature, dim=1)
-    hard = nn.functional.one_hot(soft.argmax(dim=1), soft.shape[1]).to(soft.dtype)
-    return hard + (soft - soft.detach())
+def _draw(
+    probabilities: npt.NDArray[np.float64],
+    given: npt.NDArray[np.int64],
+    *,
+    rng: np.random.Generator,
+) -> npt.NDArray[np.int64]:
+    """For each i one column index drawn from row ``given[i]``, by inverting the running sums."""
+    sums = np.cumsum(probabilities, axis=1)
+    sums /= sums[:, -1:]
+    # Row r's sums lie in (r, r + 1], so one sorted search serves all rows at once.
+    places = (sums + np.arange(len(sums))[:, None]).ravel()
+    found = np.searchsorted(places, given + rng.random(len(given)), side="right")
+    return np.minimum(found - given * sums.shape[1], sums.shape[1] - 1)
 
 
-def _coordinate(slots: Sequence[Slot], pieces: dict[int, Tensor], coordinate: int) -> Tensor:
-    """One column of the row under construction."""
-    slot = next(s for s in slots if s.start <= coordinate < s.start + s.width)
-    return pieces[slot.start][:, coordinate - slot.start : coordinate - slot.start + 1]
-
-
-def _initialise(network: nn.Module, generator: torch.Generator) -> None:
-    """Uniform fan-in weights from the given generator, zero biases; never torch's global state."""
-    for layer in network.modules():
-        if isinstance(layer, nn.Linear):
-            nn.init.kaiming_uniform_(layer.weight, a=1.0, generator=generator)
-            nn.init.zeros_(layer.bias)
+def _first_logits(support: Support, n_components: int, generator: torch.Generator) -> Tensor:
+    """Numeric columns start as bumps around random middles, choices as random leanings."""
+    if support.half_widths.any() or not np.isin(support.points, (0.0, 1.0)).all():
+        places = torch.tensor(support.points[:, :1], dtype=torch.float32)
+        middles = torch.rand(1, n_components, generator=generator)
+        return -(((places - middles) / _BUMP) ** 2)
+    return torch.randn(len(support.points), n_components, generator=generator)

@@ -1,0 +1,62 @@
+"""The methods: each holds its public settings and says what to release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, ClassVar, Protocol
+
+from torch import nn
+
+from dpgist.errors import DataError
+from dpgist.methods.merf import Merf
+from dpgist.privacy.plan import Budget, Plan
+from dpgist.privacy.released import ReleasedStage
+from dpgist.schema import Schema
+
+__all__ = ["METHODS", "Merf", "Method", "method_from", "settings"]
+
+
+class Method(Protocol):
+    """Public settings and the plan they make; whatever depends on data is no part of it.
+
+    ``row_map`` is the map of the last stage, for training.
+
+    Privacy: public by definition.
+    """
+
+    name: ClassVar[str]
+
+    def plan(self, schema: Schema, *, budget: Budget, feature_seed: int) -> Plan: ...
+
+    def row_map(
+        self, schema: Schema, *, feature_seed: int, released: tuple[ReleasedStage, ...] = ()
+    ) -> nn.Module: ...
+
+
+METHODS: dict[str, type[Merf]] = {Merf.name: Merf}
+
+
+def settings(method: Method) -> dict[str, Any]:
+    """A method's settings as JSON-able data.
+
+    Privacy: public facts only.
+    """
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(method).items()}
+
+
+def method_from(name: str, settings: Mapping[str, Any]) -> Method:
+    """Rebuild a method from its name and settings, as read from an artefact.
+
+    Privacy: public facts only.
+    """
+    if name not in METHODS:
+        raise DataError(f"unknown method {name!r}; there are {', '.join(METHODS)}")
+    kind = METHODS[name]
+    unknown = set(settings) - {field.name for field in fields(kind)}
+    if unknown:
+        raise DataError(f"method {name}: unknown settings {sorted(unknown)}")
+    try:
+        return kind(**settings)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"method {name}: {error}") from error

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
 from dpgist.privacy.plan import COUNTS, HEALTH
@@ -85,30 +85,31 @@ def _precisions(blocks: list[ReleasedBlock]) -> tuple[float, ...]:
 
 
 def matching_loss(
-    features: tuple[Tensor, ...],
-    means: tuple[Tensor, ...],
+    features: Sequence[Tensor],
+    means: Sequence[Tensor],
     *,
+    components: Tensor,
     class_weights: Tensor,
-    loss_weights: tuple[float, ...],
+    loss_weights: Sequence[float],
 ) -> Tensor:
-    r"""Unbiased squared distance between the generator's mean embeddings and the target's.
+    r"""Squared distance between the generator's mean embeddings and the target's.
 
-    .. math:: \sum_b \lambda_b \sum_c w_c \langle \bar\phi_b(A_c) - \tilde\mu_{b,c},\;
-              \bar\phi_b(B_c) - \tilde\mu_{b,c} \rangle
+    .. math:: \sum_b \lambda_b \sum_c w_c
+              \Big\| \sum_k \pi_{k \mid c}\, E_k \phi_b - \tilde\mu_{b,c} \Big\|^2
 
-    ``features`` come from a batch laid out as (half, class, row): the two halves A and B are
-    independent, so the expectation is exactly the squared distance. The plain square of one
-    batch would add the batch's variance and reward generators that vary too little.
+    Symbols: ``features`` holds per block :math:`E_k \phi_b`, the mean features of component k, of
+    shape (length, components); ``components`` is :math:`\pi` (classes, components). This is the
+    quantity whose unbiased estimate two independent half batches would give; with the means in
+    closed form there is nothing left to estimate.
 
     Privacy: post-processing of a release; touches no row.
     """
     total = class_weights.new_zeros(())
     for block, mean, weight in zip(features, means, loss_weights, strict=True):
-        halves = block.view(2, len(class_weights), -1, block.shape[1]).mean(dim=2)
         if len(mean) == len(class_weights):
-            first, second = halves - mean
-            total = total + weight * (class_weights * (first * second).sum(dim=1)).sum()
+            gaps = (components @ block.T - mean).square().sum(dim=1)
+            total = total + weight * (class_weights @ gaps)
         else:
-            first, second = torch.einsum("hcl,c->hl", halves, class_weights) - mean
-            total = total + weight * (first * second).sum()
+            gap = block @ (class_weights @ components) - mean[0]
+            total = total + weight * gap.square().sum()
     return total

@@ -1,0 +1,137 @@
+"""Mean features of a product distribution, in closed form: no sampling noise in training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from dpgist.features.compose import ChoiceMap, SideBySide
+from dpgist.features.fourier import FourierMap
+from dpgist.features.support import Support
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+
+class ExpectedFourier(nn.Module):
+    r"""Mean Fourier features of rows whose columns are independent.
+
+    .. math:: E\,e^{i\omega^\top x} = \prod_j \sum_q p_{jq}\, e^{i\omega_j^\top v_{jq}}
+              \,\mathrm{sinc}(\omega_{j1} h_{jq})
+
+    Symbols: column j lies in its cell q, middle :math:`v_{jq}` and half width :math:`h_{jq}`, with
+    probability :math:`p_{jq}`. Maps cell probabilities, one tensor (cells, K) per column, to
+    (length, K) for K products at once. A column outside a frequency's group has the factor 1 and
+    costs nothing.
+
+    Privacy: none needed; a function of public frequencies and of the generator.
+    """
+
+    def __init__(self, feature_map: FourierMap, supports: Sequence[Support]) -> None:
+        super().__init__()
+        frequencies = feature_map.frequencies.double().cpu().numpy()
+        self.n_frequencies = len(frequencies)
+        seen = [frequencies[:, s.start : s.start + s.width].any(axis=1) for s in supports]
+        ranked = _ranked_columns(seen, self.n_frequencies)
+        self.factors = nn.ModuleList(_Factor(ranks, frequencies, supports) for ranks in ranked.T)
+
+    def forward(self, probabilities: Sequence[Tensor]) -> Tensor:
+        real, imaginary = self.factors[0](probabilities)
+        for factor in self.factors[1:]:
+            a, b = factor(probabilities)
+            real, imaginary = real * a - imaginary * b, real * b + imaginary * a
+        return torch.cat([real, imaginary]) * (1.0 / math.sqrt(self.n_frequencies))
+
+
+class _Factor(nn.Module):
+    """The factor of every frequency's r-th column, for one rank r: real and imaginary (m, K)."""
+
+    places: Tensor
+
+    def __init__(self, columns: Codes, frequencies: Floats, supports: Sequence[Support]) -> None:
+        super().__init__()
+        self.columns = [int(j) for j in np.unique(columns)]
+        groups = [np.flatnonzero(columns == j) for j in self.columns]
+        for j, group in zip(self.columns, groups, strict=True):
+            self.register_buffer(f"table_{j}", _table(supports, j, frequencies[group]))
+        # Matrix products come out column by column; ``places`` puts them back in order.
+        places = np.argsort(np.concatenate(groups), kind="stable")
+        self.in_order = bool((places == np.arange(len(places))).all())
+        self.register_buffer("places", torch.tensor(places))
+
+    def forward(self, probabilities: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        reals, imaginaries = [], []
+        for j in self.columns:
+            table = self.get_buffer(f"table_{j}")
+            values = table @ (probabilities[j] if j >= 0 else torch.ones_like(probabilities[0][:1]))
+            real, imaginary = values.chunk(2)
+            reals.append(real)
+            imaginaries.append(imaginary)
+        real, imaginary = torch.cat(reals), torch.cat(imaginaries)
+        if self.in_order:
+            return real, imaginary
+        return real.index_select(0, self.places), imaginary.index_select(0, self.places)
+
+
+class ExpectedChoices(nn.Module):
+    """Mean one-hots of rows whose columns are independent, scaled as :class:`ChoiceMap` does.
+
+    Privacy: none needed; a function of the generator.
+    """
+
+    def __init__(self, feature_map: ChoiceMap, supports: Sequence[Support]) -> None:
+        super().__init__()
+        kept = set(feature_map.coordinates.tolist())
+        for j, support in enumerate(supports):
+            own = [i for i in range(support.width) if support.start + i in kept]
+            table = support.points[:, own].T * float(feature_map.scale)
+            self.register_buffer(f"table_{j}", torch.tensor(table, dtype=torch.float32))
+
+    def forward(self, probabilities: Sequence[Tensor]) -> Tensor:
+        return torch.cat([self.get_buffer(f"table_{j}") @ p for j, p in enumerate(probabilities)])
+
+
+def expected_features(row_map: nn.Module, supports: Sequence[Support]) -> SideBySide:
+    """The closed-form twin of a row map: cell probabilities -> mean features, block by block.
+
+    Privacy: none needed; built from public maps and supports.
+    """
+    if not isinstance(row_map, SideBySide):
+        raise TypeError(f"no closed form is known for {type(row_map).__name__}")
+    return SideBySide(_twin(feature_map, supports) for feature_map in row_map.maps)
+
+
+def _twin(feature_map: nn.Module, supports: Sequence[Support]) -> nn.Module:
+    if isinstance(feature_map, FourierMap):
+        return ExpectedFourier(feature_map, supports)
+    if isinstance(feature_map, ChoiceMap):
+        return ExpectedChoices(feature_map, supports)
+    raise TypeError(f"no closed form is known for {type(feature_map).__name__}")
+
+
+def _table(supports: Sequence[Support], column: int, frequencies: Floats) -> Tensor:
+    """Cosines over sines (2m, cells) of one column's cells; column -1 is the constant 1."""
+    if column < 0:
+        return torch.tensor(np.repeat([[1.0], [0.0]], len(frequencies), axis=0)).float()
+    support = supports[column]
+    weights = frequencies[:, support.start : support.start + support.width]
+    phases = weights @ support.points.T
+    spread = np.sinc(np.outer(weights[:, 0], support.half_widths) / np.pi)
+    table = np.concatenate([np.cos(phases) * spread, np.sin(phases) * spread])
+    return torch.tensor(table, dtype=torch.float32)
+
+
+def _ranked_columns(seen: Sequence[npt.NDArray[np.bool_]], n: int) -> Codes:
+    """Row f lists the columns that frequency f sees, in order, padded with -1."""
+    filled = np.zeros(n, dtype=np.int64)
+    ranked = np.full((n, max(len(seen), 1)), -1, dtype=np.int64)
+    for j, touched in enumerate(seen):
+        rows = np.flatnonzero(touched)
+        ranked[rows, filled[rows]] = j
+        filled[rows] += 1
+    return ranked[:, : max(int(filled.max(initial=0)), 1)]

@@ -1,0 +1,191 @@
+"""A trained generator, with everything needed to sample from it and to know where it came from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+
+from dpgist.artefact import read_artefact, write_artefact
+from dpgist.encode import Encoder
+from dpgist.errors import ArtefactError, DpgistError
+from dpgist.features.support import column_supports
+from dpgist.generators.tabular import TabularGenerator
+from dpgist.schema import Schema
+
+_CHUNK_ROWS = 100_000
+_KINDS = ("pandas", "polars", "pyarrow")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A generator trained from a gist; sampling costs no privacy.
+
+    ``gist_header`` is the gist's public header, card included. ``class_codes`` are the classes it
+    emits and ``class_weights`` their noisy shares.
+
+    Privacy: post-processing of a release.
+    """
+
+    generator: TabularGenerator
+    gist_header: dict[str, Any]
+    class_codes: tuple[int, ...]
+    class_weights: tuple[float, ...]
+    training: dict[str, Any]
+    losses: tuple[float, ...]
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows. Privacy: public facts only."""
+        return Schema.from_dict(self.gist_header["schema"])
+
+    def sample(
+        self,
+        n: int,
+        *,
+        seed: int,
+        where: Mapping[str, Any] | None = None,
+        kind: str | None = None,
+    ) -> Any:
+        """Draw ``n`` synthetic rows, as the kind of table that was released.
+
+        Args:
+            n: how many rows.
+            seed: same seed, same rows.
+            where: the label's column and the value that every row shall have.
+            kind: "pandas", "polars" or "pyarrow"; None takes the kind that was released, and
+                for files pandas where it is installed.
+
+        Privacy: post-processing of a release; costs nothing.
+        """
+        return _as_kind(
+            pa.concat_tables(self.chunks(n, seed=seed, where=where)),
+            kind or str(self.gist_header["table_kind"]),
+        )
+
+    def chunks(
+        self, n: int, *, seed: int, where: Mapping[str, Any] | None = None
+    ) -> Iterator[pa.Table]:
+        """Draw ``n`` rows piece by piece, so that memory does not grow with ``n``.
+
+        Privacy: post-processing of a release; costs nothing.
+        """
+        if n < 0:
+            raise ValueError(f"the number of rows must be at least 0, got {n}")
+        encoder = Encoder(self.schema)
+        weights = self._weights(encoder, where or {})
+        rng = np.random.Generator(np.random.Philox(seed))
+        for start in range(0, max(n, 1), _CHUNK_ROWS):
+            size = min(_CHUNK_ROWS, n - start)
+            codes = rng.choice(len(weights), size=size, p=weights)
+            yield encoder.decode(self.generator.sample(codes, rng=rng), codes)
+
+    def _weights(self, encoder: Encoder, where: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+        """The share of each class code, or all of it on the one that ``where`` names."""
+        weights = np.zeros(encoder.n_classes)
+        if not where:
+            weights[list(self.class_codes)] = self.class_weights
+            return weights / weights.sum()
+        weights[_class_code(encoder, where)] = 1.0
+        return weights
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write one safetensors file; an existing file stays unless ``force``.
+
+        Privacy: post-processing of a release.
+        """
+        payload = {
+            "gist": self.gist_header,
+            "class_codes": list(self.class_codes),
+            "class_weights": list(self.class_weights),
+            "training": self.training,
+            "losses": list(self.losses),
+        }
+        weights = self.generator.state_dict()
+        tensors = {name: tensor.cpu().numpy() for name, tensor in weights.items()}
+        write_artefact(path, "model", payload, tensors, force=force)
+
+
+def read_model(path: str | os.PathLike[str]) -> Model:
+    """Read a model, or raise :class:`ArtefactError` if anything about the file is wrong.
+
+    Privacy: reads an artefact, which is post-processing of a release.
+    """
+    payload, tensors = read_artefact(path, "model")
+    try:
+        return _model(payload, tensors)
+    except DpgistError as error:
+        raise ArtefactError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+        raise ArtefactError(f"{path}: not a model of this format") from error
+
+
+def _model(payload: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> Model:
+    encoder = Encoder(Schema.from_dict(payload["gist"]["schema"]))
+    model = Model(
+        generator=_generator(encoder, tensors),
+        gist_header=dict(payload["gist"]),
+        class_codes=tuple(int(code) for code in payload["class_codes"]),
+        class_weights=tuple(float(weight) for weight in payload["class_weights"]),
+        training=dict(payload["training"]),
+        losses=tuple(float(loss) for loss in payload["losses"]),
+    )
+    emitted = set(np.flatnonzero(encoder.class_allowed).tolist())
+    fair = all(0 < weight < np.inf for weight in model.class_weights)
+    same_length = len(model.class_weights) == len(model.class_codes) > 0
+    if not (fair and same_length and set(model.class_codes) <= emitted):
+        raise ArtefactError("the class weights contradict the schema")
+    return model
+
+
+def _generator(encoder: Encoder, tensors: Mapping[str, npt.NDArray[Any]]) -> TabularGenerator:
+    """Rebuild the network; names, shapes, dtypes and finiteness must be the schema's own."""
+    generator = TabularGenerator(
+        column_supports(encoder),
+        n_classes=encoder.n_classes,
+        n_components=tensors["components"].shape[1],
+        generator=torch.Generator().manual_seed(0),
+    )
+    if any(t.dtype != np.float32 or not np.isfinite(t).all() for t in tensors.values()):
+        raise ArtefactError("a weight is not a finite float32 number")
+    generator.load_state_dict({name: torch.from_numpy(t.copy()) for name, t in tensors.items()})
+    return generator
+
+
+def _class_code(encoder: Encoder, where: Mapping[str, Any]) -> int:
+    label = encoder.schema.label
+    if label is None or set(where) != {label}:
+        allowed = f"the label {label!r}" if label else "no column, as there is no label"
+        raise ValueError(f"rows can be asked for by {allowed}, got {', '.join(map(repr, where))}")
+    names = {
+        name: code
+        for code, name in enumerate(encoder.class_names)
+        if encoder.class_allowed[code] and name is not None
+    }
+    value = where[label]
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if text not in names:
+        raise ValueError(f"{label!r} has no value {text!r}; it has {', '.join(map(repr, names))}")
+    return names[text]
+
+
+def _as_kind(table: pa.Table, kind: str) -> Any:
+    """The table as the kind asked for; kinds that are files become pandas if it is installed."""
+    if kind == "polars":
+        import polars
+
+        return polars.from_arrow(table)
+    if kind == "pyarrow":
+        return table
+    try:
+        return table.to_pandas()
+    except ImportError:
+        if kind == "pandas":
+            raise
+        return table
