@@ -95,6 +95,7 @@ class Merf:
             encoder=encoder,
             row_map=row_map,
             blocks=blocks,
+            batched=True,
             recipe={
                 "method": self.name,
                 "settings": _settings(self),
