@@ -77,7 +77,7 @@ JUNK = st.one_of(
         ]
     ),
 )
-JUNK_ROWS = st.lists(st.tuples(*[JUNK] * len(SCHEMA.columns)), min_size=1, max_size=7)
+JUNK_ROWS = st.lists(st.tuples(*[JUNK] * len(SCHEMA.columns)), min_size=1, max_size=5)
 
 
 def same(left: EncodedRows, right: EncodedRows) -> bool:

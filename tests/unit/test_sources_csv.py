@@ -108,8 +108,8 @@ def test_a_quote_open_for_too_many_lines_is_a_stray_one(write):
 
 
 def test_a_file_of_one_column_has_one_row_a_line():
-    lines = iter(["1\n", '"2\n', "3\n", '4"\n'])
-    assert [row[0].strip() for row in records(lines, n_fields=1)] == ["1", "2", "3", '4"']
+    lines = iter(["1\n", '"2\n', '3"\n', "4\n"])
+    assert [row[0].strip() for row in records(lines, n_fields=1)] == ["1", "2", '3"', "4"]
 
 
 def test_missing_fields_are_absent_and_surplus_ones_dropped(write):

@@ -80,7 +80,7 @@ class ArrowFile:
                 yield _selected(batch, columns)
 
     def _check_whole(self) -> None:
-        """Walk a stream's messages to its end; the file form shows at its footer that it is whole."""
+        """Walk a stream's messages to its end; the file form vouches for itself by its footer."""
         with pa.memory_map(str(self.path)) as file:
             if file.read(len(_FILE_MAGIC)) != _FILE_MAGIC:
                 file.seek(0)
