@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from tests.made_gists import MIXED
 
 from dpgist.encode import Encoder, Slot
 from dpgist.features.compose import ChoiceMap, SideBySide
@@ -11,7 +12,6 @@ from dpgist.features.fourier import FourierMap, draw_frequencies
 from dpgist.features.support import Support, column_supports
 from dpgist.generators.tabular import TabularGenerator
 from dpgist.schema import IntegerColumn, NumberColumn, Schema
-from tests.made_gists import MIXED
 
 
 def philox(seed=0):
