@@ -126,7 +126,9 @@ def fingerprint(module: nn.Module) -> str:
     """SHA-256 of a module's parameters and buffers."""
     digest = hashlib.sha256()
     for tensor in _state(module):
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(
+            tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        )
     return digest.hexdigest()
 
 
