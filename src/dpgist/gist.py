@@ -18,6 +18,7 @@ from dpgist.errors import ArtefactError, DpgistError
 from dpgist.privacy.ledger import LedgerStamp
 from dpgist.privacy.plan import COUNTS, HEALTH, Block, Budget
 from dpgist.privacy.released import Released, ReleasedBlock, ReleasedStage
+from dpgist.privacy.sensitivity import check_claim
 from dpgist.schema import Schema
 
 
@@ -207,7 +208,7 @@ def _released(
         _stage(index, stage, tensors, n_classes) for index, stage in enumerate(header["stages"])
     )
     n_rows = header["n_rows"]
-    return Released(
+    released = Released(
         stages=stages,
         budget=Budget(**header["budget"]),
         max_rows_per_person=int(header["max_rows_per_person"]),
@@ -215,6 +216,8 @@ def _released(
         mu_squared_units=int(header["mu_squared_units"]),
         n_rows=None if n_rows is None else int(n_rows),
     )
+    check_claim(released)
+    return released
 
 
 def _stage(

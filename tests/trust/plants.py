@@ -53,8 +53,10 @@ def coarse_noise(values, *, noise_std):
 
 def counts_in_clear(values, *, noise_std):
     """The counts block is the only one of length 1 per class."""
-    return values if np.shape(values)[-1] in (1, 3) and noise_std < 1e4 else _add(
-        values, noise_std=noise_std
+    return (
+        values
+        if np.shape(values)[-1] in (1, 3) and noise_std < 1e4
+        else _add(values, noise_std=noise_std)
     )
 
 
@@ -127,7 +129,6 @@ def largest_charge(lines):
 
 def open_ended(units, spent, cap, epsilon, delta):
     return None
-
 
 
 def slot_dependent(self, rows):

@@ -88,7 +88,9 @@ def settle(pick, point, std, prefix_bits, coin_bits):
 def test_the_fast_path_and_the_exact_path_agree_on_the_same_bits(std, bits):
     words = noise.SystemBits().words(2 * 400)
     fast = noise._accepted(400, std, Recorded(words))
-    exact = [settle(int(p), int(q), std, *bits) for p, q in zip(words[:400], words[400:], strict=True)]
+    exact = [
+        settle(int(p), int(q), std, *bits) for p, q in zip(words[:400], words[400:], strict=True)
+    ]
     exact = np.array([draw for draw in exact if draw is not None])
     # Bits beyond the recorded ones decide a draw about once in 2^20 at most.
     assert len(fast) == len(exact)
@@ -108,7 +110,9 @@ def test_the_tail_beyond_eight_follows_its_own_law():
     bits = noise.SystemBits()
     sample = np.array([noise._settle_tail(bits, 2.0**30) for _ in range(3_000)]) / 2.0**30
     assert sample.min() >= 8
-    uniform = [float(mpmath.erfc(x / mpmath.sqrt(2)) / mpmath.erfc(8 / mpmath.sqrt(2))) for x in sample]
+    uniform = [
+        float(mpmath.erfc(x / mpmath.sqrt(2)) / mpmath.erfc(8 / mpmath.sqrt(2))) for x in sample
+    ]
     assert stats.kstest(uniform, "uniform").pvalue > ALPHA
 
 
@@ -117,7 +121,7 @@ def test_the_strips_cover_the_curve_and_the_tail_and_fill_two_to_the_32():
     assert all(height > 0 for height in noise._HEIGHTS)
     with mpmath.workdps(50):
         for strip in range(128):
-            curve = mpmath.exp(-(mpmath.mpf(strip) / 16) ** 2 / 2) * noise._UNITS
+            curve = mpmath.exp(-((mpmath.mpf(strip) / 16) ** 2) / 2) * noise._UNITS
             assert 0 <= noise._HEIGHTS[strip] - curve < 1
         tail = 16 * mpmath.sqrt(mpmath.pi / 2) * mpmath.erfc(8 / mpmath.sqrt(2))
         enclosure = noise._tail_area()

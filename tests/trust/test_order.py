@@ -23,7 +23,7 @@ def plan():
 @pytest.fixture(scope="module")
 def table():
     rng = np.random.default_rng(8)
-    n = 10_007
+    n = 3_001
     columns = {f"x{i}": rng.random(n).astype(np.float32).astype(np.float64) for i in range(3)}
     return pd.DataFrame(columns | {"y": rng.choice(["a", "b", "zzz"], n)})
 
@@ -69,7 +69,6 @@ def test_every_container_gives_the_same_bits(table, plan, expected, tmp_path):
     pq.write_table(arrow, tmp_path / "t.parquet", row_group_size=777)
     (tmp_path / "parts").mkdir()
     for part in range(3):
-        pq.write_table(arrow[part::3] if False else arrow.slice(part * 3_336, 3_336),
-                       tmp_path / "parts" / f"{part}.parquet")
+        pq.write_table(arrow.slice(part * 1_001, 1_001), tmp_path / "parts" / f"{part}.parquet")
     for data in (arrow, *(tmp_path / name for name in ("t.csv", "t.csv.gz", "t.parquet", "parts"))):
         assert equal(expected, sums_of(data, plan)), data

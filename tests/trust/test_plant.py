@@ -3,7 +3,15 @@
 import hypothesis
 import pytest
 
-from tests.trust import test_audit, test_grid, test_ledger, test_noise, test_rng, test_rowwise, test_sens
+from tests.trust import (
+    test_audit,
+    test_grid,
+    test_ledger,
+    test_noise,
+    test_rng,
+    test_rowwise,
+    test_sens,
+)
 from tests.trust.plants import PLANTS
 
 # The checks of each T-test that a plant must make fail: at least one of them has to.
@@ -33,9 +41,7 @@ CHECKS = {
         test_ledger.test_sixty_seven_releases_of_a_tenth_fit_and_the_next_does_not,
         test_ledger.test_a_release_of_the_whole_budget_fits_once,
     ],
-    "T-ROWWISE": [
-        test_rowwise.test_the_built_in_map_gives_a_row_the_same_integers_in_every_slot
-    ],
+    "T-ROWWISE": [test_rowwise.test_the_built_in_map_gives_a_row_the_same_integers_in_every_slot],
 }
 
 

@@ -29,7 +29,9 @@ ANY_FLOAT = st.one_of(
     st.floats(-2, 2),
     st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e308, -1e308, 5e-324, 1e-310, math.inf, math.nan]),
 )
-ANY_CELL = st.one_of(ANY_FLOAT, st.sampled_from([None, "text", "0.5", "1e999", "", "\N{SNOWMAN}", 10**40]))
+ANY_CELL = st.one_of(
+    ANY_FLOAT, st.sampled_from([None, "text", "0.5", "1e999", "", "\N{SNOWMAN}", 10**40])
+)
 ANY_LABEL = st.sampled_from(["a", "b", "c", None, 3, float("nan")])
 BLOCKS = st.builds(
     Block,
@@ -50,7 +52,9 @@ def check_rows_are_bounded_integers(features, block):
     assert torch.equal(grid, grid.trunc()), "not integers"
     limit = block.bound_squared * 4**block.bits
     assert max(norms_squared(grid)) <= limit, "norm above its bound"
-    assert not block.non_negative or bool((grid >= 0).all()), "negative number in a block declared not to"
+    assert not block.non_negative or bool((grid >= 0).all()), (
+        "negative number in a block declared not to"
+    )
 
 
 @settings(max_examples=4_000, deadline=None)
@@ -175,7 +179,9 @@ CLOSED_FORMS = [
 def test_the_one_function_gives_the_closed_forms(relation, non_negative, c, expected):
     blocks = (
         Block(name="f", length=5, labelled=True, non_negative=non_negative),
-        Block(name="m", length=1, labelled=True, non_negative=True, constant=True, weight=c, bits=0),
+        Block(
+            name="m", length=1, labelled=True, non_negative=True, constant=True, weight=c, bits=0
+        ),
     )
     assert l2_sensitivity(blocks, Relation(relation), 1) == pytest.approx(expected, rel=1e-9)
 

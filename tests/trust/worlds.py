@@ -33,9 +33,7 @@ def table_of(rows, labels=None):
     """A DataFrame of x0.. columns and labels; cells may be anything."""
     rows = list(rows)
     width = len(rows[0]) if rows else 2
-    table = {
-        f"x{i}": pd.array([row[i] for row in rows], dtype=object) for i in range(width)
-    }
+    table = {f"x{i}": pd.array([row[i] for row in rows], dtype=object) for i in range(width)}
     if labels is not None:
         table["y"] = pd.array(list(labels), dtype=object)
     return pd.DataFrame(table)
@@ -107,9 +105,7 @@ def release(table, plan, budget, schema, ledger=None):
     ledger = ledger or Ledger.in_memory(
         name=schema.name, budget=budget, max_rows_per_person=schema.max_rows_per_person
     )
-    return curator.release_plan(
-        Private(open_source(table)), plan, budget, ledger, schema=schema
-    )[0]
+    return curator.release_plan(Private(open_source(table)), plan, budget, ledger, schema=schema)[0]
 
 
 def budget_of(epsilon=1.0, relation="add_remove"):

@@ -1,0 +1,1 @@
+"""Feature maps: rows, one by one, to bounded vectors."""

@@ -36,7 +36,7 @@ class ExpectedFourier(nn.Module):
         super().__init__()
         frequencies = feature_map.frequencies.double().cpu().numpy()
         self.n_frequencies = len(frequencies)
-        seen = [frequencies[:, s.start : s.start + s.width].any(axis=1) for s in supports]
+        seen = [(frequencies[:, s.start : s.start + s.width] != 0).any(axis=1) for s in supports]
         ranked = _ranked_columns(seen, self.n_frequencies)
         self.factors = nn.ModuleList(_Factor(ranks, frequencies, supports) for ranks in ranked.T)
 

@@ -38,7 +38,7 @@ class Support:
     @property
     def width(self) -> int:
         """How many coordinates of the row the column fills."""
-        return self.points.shape[1]
+        return int(self.points.shape[1])
 
 
 def column_supports(encoder: Encoder) -> tuple[Support, ...]:
@@ -89,7 +89,7 @@ def _steps(column: Column) -> int | None:
     if isinstance(column, IntegerColumn):
         return column.max - column.min
     if isinstance(column, NumberColumn) and column.decimals is not None:
-        return round((column.max - column.min) * 10**column.decimals)
+        return round((column.max - column.min) * 10.0**column.decimals)
     if isinstance(column, DateColumn):
         low, high = column.min, column.max
         return (high - low).days if isinstance(low, dt.date) and isinstance(high, dt.date) else None

@@ -1,0 +1,1 @@
+"""Generators: what is trained from a gist and sampled from."""

@@ -91,7 +91,7 @@ class Model:
         weights = np.zeros(encoder.n_classes)
         if not where:
             weights[list(self.class_codes)] = self.class_weights
-            return weights / weights.sum()
+            return np.asarray(weights / weights.sum())
         weights[_class_code(encoder, where)] = 1.0
         return weights
 

@@ -89,7 +89,7 @@ def _draw(
     # Row r's sums lie in (r, r + 1], so one sorted search serves all rows at once.
     places = (sums + np.arange(len(sums))[:, None]).ravel()
     found = np.searchsorted(places, given + rng.random(len(given)), side="right")
-    return np.minimum(found - given * sums.shape[1], sums.shape[1] - 1)
+    return np.asarray(np.minimum(found - given * sums.shape[1], sums.shape[1] - 1))
 
 
 def _first_logits(support: Support, n_components: int, generator: torch.Generator) -> Tensor:

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from dpgist.schema import Schema
 
 from dpgist.encode import EncodedRows, Encoder
 from dpgist.errors import PrivacyError
@@ -34,6 +33,7 @@ from dpgist.privacy.private import Private
 from dpgist.privacy.released import Released, ReleasedBlock, ReleasedStage
 from dpgist.privacy.rowmap import PreparedMap
 from dpgist.privacy.sensitivity import grid_noise_stds, l2_sensitivity
+from dpgist.schema import Schema
 from dpgist.sources import Source
 
 HEALTH_SHARE = 0.01

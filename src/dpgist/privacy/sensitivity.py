@@ -23,7 +23,8 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpgist.privacy.accounting import MU_SQUARED_UNITS, mu_from_units
+from dpgist.errors import PrivacyError
+from dpgist.privacy.accounting import MU_SQUARED_UNITS, mu_from_units, units_of
 from dpgist.privacy.plan import Block, Relation
 from dpgist.privacy.released import Released, ReleasedBlock
 
@@ -86,6 +87,22 @@ def mu_under(released: Released, relation: Relation) -> float | None:
         for stage in released.stages
     )
     return mu_from_units(math.ceil(total * MU_SQUARED_UNITS))
+
+
+def check_claim(released: Released) -> None:
+    """Refuse a release whose noise does not support what it claims to have cost.
+
+    Whoever reads a gist can check its guarantee against its own numbers; this does.
+    """
+    per_person = released.max_rows_per_person
+    total = Fraction(0)
+    for stage in released.stages:
+        blocks, stds = _blocks_and_stds(stage.blocks)
+        total += mu_squared(blocks, stds, released.budget.relation, per_person)
+    if total * MU_SQUARED_UNITS > released.mu_squared_units:
+        raise PrivacyError("the noise is smaller than the stated mu needs")
+    if released.mu_squared_units > units_of(released.budget):
+        raise PrivacyError("the stated mu is larger than the stated epsilon and delta allow")
 
 
 def _blocks_and_stds(released: Sequence[ReleasedBlock]) -> tuple[list[Block], list[float]]:

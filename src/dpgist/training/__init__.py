@@ -1,0 +1,1 @@
+"""Training: a generator is fitted to a gist, never to rows."""

@@ -1,0 +1,89 @@
+"""T-SCHEMA: no bound, category, scale, length or noise level is ever taken from the rows."""
+
+import inspect
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpgist as dg
+from dpgist.privacy.ledger import Ledger
+
+SCHEMA = dg.Schema(
+    name="people",
+    columns=(
+        dg.IntegerColumn(name="age", min=0, max=100),
+        dg.NumberColumn(name="dose", min=0.0, max=5.0, nullable=True),
+        dg.CategoryColumn(name="town", values=("A", "B"), other="elsewhere"),
+        dg.BooleanColumn(name="ill"),
+    ),
+    label="ill",
+)
+METHOD = dg.Merf(joint_frequencies=8, pair_frequencies=8)
+CELL = st.one_of(
+    st.integers(-(10**30), 10**30), st.floats(), st.text(max_size=5), st.none(), st.booleans()
+)
+TABLE = st.lists(st.tuples(CELL, CELL, CELL, CELL), max_size=6)
+
+
+def frame(rows):
+    columns = {
+        name: pd.array([row[i] for row in rows], dtype=object)
+        for i, name in enumerate(["age", "dose", "town", "ill"])
+    }
+    return pd.DataFrame(columns)
+
+
+def public_part(rows, relation):
+    """Everything about a release but the noisy numbers and the ledger's own identity."""
+    budget = dg.Budget(epsilon=1.0, delta=1e-5, relation=relation)
+    ledger = Ledger.in_memory(name="people", budget=budget, max_rows_per_person=1)
+    gist = dg.release(frame(rows), SCHEMA, METHOD, budget, ledger=ledger)
+    header = gist.header()
+    released = dict(header["released"])
+    if relation == "replace_one":
+        assert released.pop("n_rows") == len(rows)
+    shapes = [part.values.shape for part in gist.released.last.blocks]
+    kept = {key: header[key] for key in ("schema", "method", "settings", "feature_seed")}
+    return json.dumps([kept, released, shapes, header["table_kind"]], sort_keys=True)
+
+
+@settings(max_examples=25, deadline=None)
+@given(TABLE, TABLE, st.sampled_from(["add_remove", "replace_one"]))
+def test_two_tables_with_nothing_in_common_have_the_same_public_part(one, other, relation):
+    assert public_part(one, relation) == public_part(other, relation)
+
+
+def test_the_features_and_blocks_are_fixed_before_any_row_is_seen():
+    budget = dg.Budget(epsilon=1.0, delta=1e-5)
+    queries = [METHOD.plan(SCHEMA, budget=budget, feature_seed=3).stages[0].query(()) for _ in "ab"]
+    first, second = (query.row_map.state_dict() for query in queries)
+    assert all(np.array_equal(first[key], second[key]) for key in first)
+    assert queries[0].blocks == queries[1].blocks
+
+
+@pytest.mark.parametrize("call", [dg.release, dg.synthesize, dg.check_table])
+def test_every_call_that_takes_a_table_demands_a_schema(call):
+    parameter = inspect.signature(call).parameters["schema"]
+    assert parameter.default is inspect.Parameter.empty
+
+
+def test_a_release_without_a_schema_is_refused_before_anything_happens():
+    budget = dg.Budget(epsilon=1.0, delta=1e-5)
+    ledger = Ledger.in_memory(name="people", budget=budget, max_rows_per_person=1)
+    with pytest.raises((TypeError, AttributeError)):
+        dg.release(frame([]), None, METHOD, budget, ledger=ledger)
+    assert ledger.spent_units() == 0
+
+
+def test_nothing_in_the_package_fits_itself_to_rows():
+    """Sources and encoders have no fit, infer or describe; the schema no constructor from data."""
+    from dpgist.encode import Encoder
+    from dpgist.sources import open_source
+
+    for thing in (dg.Schema, Encoder, type(open_source(frame([])))):
+        names = {name for name in dir(thing) if not name.startswith("_")}
+        assert not any(name.startswith(("fit", "infer", "describe", "from_data")) for name in names)

@@ -1,0 +1,165 @@
+"""T-TAMPER: an altered, truncated, foreign or forged file is refused, and runs nothing."""
+
+import io
+import json
+import pickle
+import resource
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save
+
+import dpgist as dg
+from dpgist.artefact import read_artefact, write_artefact
+from dpgist.privacy.ledger import Ledger
+
+SCHEMA = dg.Schema(
+    name="t",
+    columns=(dg.NumberColumn(name="x", min=0.0, max=1.0), dg.BooleanColumn(name="y")),
+    label="y",
+)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    budget = dg.Budget(epsilon=1.0, delta=1e-5)
+    ledger = Ledger.in_memory(name="t", budget=budget, max_rows_per_person=1)
+    table = pd.DataFrame({"x": np.linspace(0, 1, 50), "y": [True, False] * 25})
+    method = dg.Merf(joint_frequencies=20, pair_frequencies=20)
+    gist = dg.release(table, SCHEMA, method, budget, ledger=ledger)
+    gist.save(folder / "good.gist")
+    dg.train(gist, dg.Training(steps=2)).save(folder / "good.model")
+    return folder
+
+
+READERS = {"good.gist": dg.read_gist, "good.model": dg.read_model}
+
+
+def refused(reader, path, content):
+    path.write_bytes(content)
+    with pytest.raises(dg.ArtefactError):
+        reader(path)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_untouched_file_is_read(files, name):
+    READERS[name](files / name)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_each_of_200_flipped_bytes_is_noticed(files, name, tmp_path):
+    content = bytearray((files / name).read_bytes())
+    rng = np.random.default_rng(9)
+    for place in rng.choice(len(content), 200, replace=False):
+        flipped = bytearray(content)
+        flipped[place] ^= int(rng.integers(1, 256))
+        refused(READERS[name], tmp_path / "f", bytes(flipped))
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_truncated_and_padded_files_are_refused(files, name, tmp_path):
+    content = (files / name).read_bytes()
+    for cut in (0, 1, 7, 8, 9, 100, len(content) // 2, len(content) - 1):
+        refused(READERS[name], tmp_path / "f", content[:cut])
+    refused(READERS[name], tmp_path / "f", content + b"\0")
+
+
+class Trap:
+    """Leaves a mark if anybody unpickles it."""
+
+    def __reduce__(self):
+        return open, ("sprung", "w")
+
+
+def zipped(n):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../data.pkl", bytes(n))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("reader", READERS.values())
+def test_foreign_files_are_refused_without_running_or_swallowing_memory(
+    reader, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    huge = (2**62).to_bytes(8, "little") + b"{}"
+    long_header = (2**31).to_bytes(8, "little") + b"{" * 100
+    claims = json.dumps({"w": {"dtype": "I64", "shape": [2**40], "data_offsets": [0, 2**43]}})
+    liar = len(claims).to_bytes(8, "little") + claims.encode()
+    for content in (
+        pickle.dumps(Trap()), zipped(10**7), huge, long_header, liar, b"", b"hello", bytes(10**5),
+        save({"x": np.zeros(3)}), save({"../x": np.zeros(3)}, metadata={"dpgist": "{}"}),
+        save({"x": np.zeros(3)}, metadata={"dpgist": "[" * 10**5}),
+    ):  # fmt: skip
+        refused(reader, tmp_path / "f", content)
+    assert not (tmp_path / "sprung").exists()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024
+
+
+def test_a_gist_is_no_model_and_a_model_no_gist(files):
+    with pytest.raises(dg.ArtefactError, match="model"):
+        dg.read_gist(files / "good.model")
+    with pytest.raises(dg.ArtefactError, match="gist"):
+        dg.read_model(files / "good.gist")
+
+
+def forged(files, path, change):
+    """The gist with an altered header and a checksum that fits again."""
+    payload, tensors = read_artefact(files / "good.gist", "gist")
+    change(payload["released"], tensors)
+    write_artefact(path, "gist", payload, tensors, force=True)
+    return path
+
+
+def claim_more_privacy(released, _):
+    released["budget"]["epsilon"] = 0.1
+
+
+def claim_less_spent(released, _):
+    released["mu_squared_units"] //= 2
+
+
+def claim_less_noise(released, _):
+    for entry in released["stages"][0]["blocks"]:
+        entry["grid_noise_std"] *= 0.5
+
+
+def claim_another_relation(released, _):
+    released["budget"]["relation"] = "replace_one"
+
+
+def claim_more_rows_per_person(released, _):
+    released["max_rows_per_person"] = 5
+
+
+def lose_a_tensor(_, tensors):
+    tensors.pop("stage0.counts")
+
+
+def add_a_tensor(_, tensors):
+    tensors["stage0.extra"] = np.zeros(3, np.int8)
+
+
+def reshape_a_tensor(_, tensors):
+    tensors["stage0.counts"] = tensors["stage0.counts"].ravel()
+
+
+def put_floats(_, tensors):
+    tensors["stage0.counts"] = tensors["stage0.counts"].astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        claim_more_privacy, claim_less_spent, claim_less_noise, claim_another_relation,
+        claim_more_rows_per_person, lose_a_tensor, add_a_tensor, reshape_a_tensor, put_floats,
+    ],
+)  # fmt: skip
+def test_a_forged_gist_with_a_fitting_checksum_contradicts_itself(files, tmp_path, change):
+    with pytest.raises(dg.ArtefactError):
+        dg.read_gist(forged(files, tmp_path / "forged.gist", change))
