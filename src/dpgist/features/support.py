@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 _EXACT_STEPS = 128
 _UNIFORM_CELLS = 48
-_HALVINGS = 6
+_HALVINGS = 3  # finer cells than the finest features resolve could only blur the atoms
 
 
 @dataclass(frozen=True, kw_only=True)

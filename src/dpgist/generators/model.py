@@ -64,6 +64,8 @@ class Model:
 
         Privacy: post-processing of a release; costs nothing.
         """
+        if kind is not None and kind not in _KINDS:
+            raise ValueError(f"kind must be one of {', '.join(_KINDS)}, got {kind!r}")
         return _as_kind(
             pa.concat_tables(self.chunks(n, seed=seed, where=where)),
             kind or str(self.gist_header["table_kind"]),

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from dpgist.features.support import Support
 
 _BUMP = 0.25
+_ATOM_HEAD_START = 3.0  # where features cannot tell an atom from its neighbour, prefer it
 
 
 class TabularGenerator(nn.Module):
@@ -97,5 +98,6 @@ def _first_logits(support: Support, n_components: int, generator: torch.Generato
     if support.half_widths.any() or not np.isin(support.points, (0.0, 1.0)).all():
         places = torch.tensor(support.points[:, :1], dtype=torch.float32)
         middles = torch.rand(1, n_components, generator=generator)
-        return -(((places - middles) / _BUMP) ** 2)
+        atoms = torch.tensor(support.half_widths == 0)[:, None] & bool(support.half_widths.any())
+        return -(((places - middles) / _BUMP) ** 2) + _ATOM_HEAD_START * atoms
     return torch.randn(len(support.points), n_components, generator=generator)

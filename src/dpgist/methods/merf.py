@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
-from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,20 +51,21 @@ class Merf:
     joint_weight: float = 1.0
     most_columns: int = 32
     pair_frequencies: int | None = None
-    pair_scales: tuple[float, ...] = (1.0, 0.3, 0.1, 0.03)
+    pair_scales: tuple[float, ...] = (1.0, 0.3, 0.1, 0.03, 0.01)
     pair_weight: float = 1.0
     category_weight: float = 1.0
 
     def __post_init__(self) -> None:
-        counts = (self.joint_frequencies, self.most_columns, self.pair_frequencies or 1)
-        if any(count < 1 for count in counts):
+        counts = (self.joint_frequencies, self.most_columns, self.pair_frequencies)
+        if any(count is not None and count < 1 for count in counts):
             raise ValueError("frequencies and most_columns must be at least 1")
         for field in ("joint_scales", "pair_scales"):
             object.__setattr__(self, field, tuple(float(s) for s in getattr(self, field)))
-            if not getattr(self, field) or min(getattr(self, field)) <= 0:
+            if not getattr(self, field) or not min(getattr(self, field)) > 0:
                 raise ValueError(f"{field} must hold at least one number above 0")
-        if min(self.joint_weight, self.pair_weight, self.category_weight) <= 0:
-            raise ValueError("block weights must be above 0")
+        weights = (self.joint_weight, self.pair_weight, self.category_weight)
+        if not all(0 < weight < math.inf for weight in weights):
+            raise ValueError("block weights must be finite and above 0")
 
     def plan(self, schema: Schema, *, budget: Budget, feature_seed: int) -> Plan:
         """One stage: every block in one joint release."""
@@ -134,7 +135,7 @@ class Merf:
         if self.pair_frequencies is not None:
             return self.pair_frequencies
         n_columns = len({slot.column for slot in encoder.slots})
-        return min(max(32 * comb(n_columns, 2), 1000), 6000)
+        return min(max(32 * math.comb(n_columns, 2), 1000), 6000)
 
 
 def _has_choices(encoder: Encoder) -> bool:

@@ -54,9 +54,9 @@ class Training:
     def resolved(self, n_columns: int) -> Training:
         """The same with every None replaced. Privacy: public facts only."""
         return Training(
-            steps=self.steps or 400,
+            steps=self.steps or (400 if n_columns <= 3 else 800),
             learning_rate=self.learning_rate,
-            components=self.components or (100 if n_columns <= 3 else 400),
+            components=self.components or (100 if n_columns <= 3 else 300),
         )
 
 

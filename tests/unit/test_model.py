@@ -1,0 +1,142 @@
+"""Models sample what they learnt, as the table kind that went in, and survive their file."""
+
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow as pa
+import pytest
+from scipy.stats import chisquare
+from tests.made_gists import MIXED, gist_of, mixed_table
+
+from dpgist.artefact import read_artefact, write_artefact
+from dpgist.errors import ArtefactError
+from dpgist.generators.model import read_model
+from dpgist.generators.tabular import _draw
+from dpgist.methods import Merf
+from dpgist.training.loop import Training, train_generator
+
+SMALL = Merf(joint_frequencies=20, pair_frequencies=40)
+
+
+@pytest.fixture(scope="module")
+def model():
+    gist = gist_of(mixed_table(3000), MIXED, SMALL)
+    training = Training(steps=5, components=10)
+    return train_generator(gist, SMALL, training, rng=np.random.default_rng(0), device="cpu")
+
+
+def test_the_same_seed_samples_the_same_rows_and_another_does_not(model):
+    assert model.sample(50, seed=1).equals(model.sample(50, seed=1))
+    assert not model.sample(50, seed=1).equals(model.sample(50, seed=2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [(None, pd.DataFrame), ("polars", polars.DataFrame), ("pyarrow", pa.Table)],
+)
+def test_a_table_kind_can_be_asked_for(model, kind, expected):
+    table = model.sample(7, seed=1, kind=kind)
+    assert isinstance(table, expected)
+    assert len(table) == 7
+
+
+def test_an_unknown_table_kind_is_refused(model):
+    with pytest.raises(ValueError, match="pandas, polars, pyarrow"):
+        model.sample(7, seed=1, kind="excel")
+
+
+def test_no_rows_are_a_table_too_and_fewer_are_refused(model):
+    empty = model.sample(0, seed=1)
+    assert len(empty) == 0
+    assert list(empty.columns) == [column.name for column in MIXED.columns]
+    with pytest.raises(ValueError, match="at least 0"):
+        model.sample(-1, seed=1)
+
+
+def test_every_cell_keeps_to_the_schema(model):
+    table = model.sample(3000, seed=3)
+    assert table["age"].between(0, 100).all()
+    assert table["gain"].between(0, 1000).all()
+    assert set(table["ward"].dropna()) <= {"a", "b", "c"}
+    assert set(table["stage"]) <= {"i", "ii", "iii", "later"}
+
+
+def test_rows_can_be_asked_for_by_label(model):
+    assert model.sample(40, seed=1, where={"ill": "true"})["ill"].all()
+    assert not model.sample(40, seed=1, where={"ill": False})["ill"].any()
+
+
+def test_asking_by_another_column_or_value_says_what_is_possible(model):
+    with pytest.raises(ValueError, match="label 'ill'"):
+        model.sample(1, seed=1, where={"age": "3"})
+    with pytest.raises(ValueError, match="'false', 'true'"):
+        model.sample(1, seed=1, where={"ill": "perhaps"})
+
+
+def test_chunks_of_rows_make_the_whole(model):
+    sizes = [chunk.num_rows for chunk in model.chunks(250_000, seed=1)]
+    assert sizes == [100_000, 100_000, 50_000]
+
+
+def test_a_saved_model_samples_the_same_rows(model, tmp_path):
+    model.save(tmp_path / "a.model")
+    read = read_model(tmp_path / "a.model")
+    assert read.sample(50, seed=1).equals(model.sample(50, seed=1))
+    assert (read.training, read.losses) == (model.training, model.losses)
+    assert read.gist_header == model.gist_header
+
+
+def broken(payload, tensors, how):
+    if how == "missing tensor":
+        del tensors["cells.0"]
+    elif how == "extra tensor":
+        tensors["more"] = np.zeros(3, np.float32)
+    elif how == "shape":
+        tensors["cells.0"] = tensors["cells.0"][:-1].copy()
+    elif how == "dtype":
+        tensors["cells.0"] = tensors["cells.0"].astype(np.float64)
+    elif how == "not finite":
+        tensors["cells.0"] = np.full_like(tensors["cells.0"], np.nan)
+    elif how == "no components":
+        del tensors["components"]
+    elif how == "class":
+        payload["class_codes"][0] = 99
+    elif how == "weight":
+        payload["class_weights"][0] = -1.0
+    elif how == "schema":
+        payload["gist"]["schema"] = {"table": {}}
+    elif how == "no losses":
+        del payload["losses"]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "missing tensor",
+        "extra tensor",
+        "shape",
+        "dtype",
+        "not finite",
+        "no components",
+        "class",
+        "weight",
+        "schema",
+        "no losses",
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(model, tmp_path, how):
+    model.save(tmp_path / "a.model")
+    payload, tensors = read_artefact(tmp_path / "a.model", "model")
+    broken(payload, tensors, how)
+    write_artefact(tmp_path / "b.model", "model", payload, tensors)
+    with pytest.raises(ArtefactError):
+        read_model(tmp_path / "b.model")
+
+
+def test_cells_are_drawn_with_their_probabilities():
+    probabilities = np.array([[0.5, 0.0, 0.5, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    given = np.repeat([0, 1], 50_000)
+    drawn = _draw(probabilities, given, rng=np.random.default_rng(0))
+    assert set(drawn[:50_000]) == {0, 2}
+    counts = np.bincount(drawn[50_000:], minlength=4)
+    assert chisquare(counts, 50_000 * probabilities[1]).pvalue > 1e-6
