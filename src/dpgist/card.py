@@ -316,7 +316,7 @@ def _health_lines(card: dict[str, Any]) -> list[str]:
 
 def _made_lines(card: dict[str, Any]) -> list[str]:
     ledger = card["ledger"]
-    settings = ", ".join(f"{key}={value}" for key, value in card["settings"].items())
+    settings = ", ".join(f"{key}={value}" for key, value in sorted(card["settings"].items()))
     return [
         *textwrap.wrap(f"method {card['method']} ({settings})", 94),
         f"dpgist {card['version']}",
