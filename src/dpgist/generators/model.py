@@ -16,7 +16,7 @@ from dpgist.artefact import read_artefact, write_artefact
 from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError, DpgistError
 from dpgist.features.support import column_supports
-from dpgist.generators.tabular import TabularGenerator
+from dpgist.generators.mixture import MixtureGenerator
 from dpgist.schema import Schema
 
 _CHUNK_ROWS = 100_000
@@ -33,7 +33,7 @@ class Model:
     Privacy: post-processing of a release.
     """
 
-    generator: TabularGenerator
+    generator: MixtureGenerator
     gist_header: dict[str, Any]
     class_codes: tuple[int, ...]
     class_weights: tuple[float, ...]
@@ -146,9 +146,9 @@ def _model(payload: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) 
     return model
 
 
-def _generator(encoder: Encoder, tensors: Mapping[str, npt.NDArray[Any]]) -> TabularGenerator:
+def _generator(encoder: Encoder, tensors: Mapping[str, npt.NDArray[Any]]) -> MixtureGenerator:
     """Rebuild the network; names, shapes, dtypes and finiteness must be the schema's own."""
-    generator = TabularGenerator(
+    generator = MixtureGenerator(
         column_supports(encoder),
         n_classes=encoder.n_classes,
         n_components=tensors["components"].shape[1],

@@ -18,7 +18,7 @@ from dpgist.encode import Encoder
 from dpgist.features.expected import expected_features
 from dpgist.features.support import column_supports
 from dpgist.generators.model import Model
-from dpgist.generators.tabular import TabularGenerator
+from dpgist.generators.mixture import MixtureGenerator
 from dpgist.gist import Gist
 from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
@@ -112,7 +112,7 @@ def train_generator(
 class _Fit:
     """What one training run holds; ``losses`` and the tensors change while it runs."""
 
-    generator: TabularGenerator
+    generator: MixtureGenerator
     expected: nn.Module
     target: Target
     means: tuple[Tensor, ...]
@@ -134,7 +134,7 @@ def _prepare(
     earlier = gist.released.stages[:-1]
     row_map = method.row_map(gist.schema, feature_seed=gist.feature_seed, released=earlier)
     target = target_from(gist.released, class_allowed=encoder.class_allowed)
-    generator = TabularGenerator(
+    generator = MixtureGenerator(
         supports,
         n_classes=encoder.n_classes,
         n_components=training.components or 1,

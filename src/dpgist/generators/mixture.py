@@ -15,7 +15,7 @@ _BUMP = 0.25
 _ATOM_HEAD_START = 3.0  # where features cannot tell an atom from its neighbour, prefer it
 
 
-class TabularGenerator(nn.Module):
+class MixtureGenerator(nn.Module):
     r"""Draw a component given the class, then every column on its own given the component.
 
     .. math:: Q(x \mid c) = \sum_{k=1}^{K} \pi_{k \mid c} \prod_j p_{kj}(x_j)
