@@ -42,18 +42,20 @@ class Slot:
     ``allowed`` says which options a generator may emit (the implicit bucket for undeclared
     values is never emitted). A nullable interval column has two slots: the interval, and a
     choice (present, null) right after it; the interval is 0 wherever the cell is null
-    (``gate`` is the coordinate of "present" that multiplies it).
+    (``gate`` is the coordinate of "present" that multiplies it). ``image``: ``width`` coordinates
+    in [0, 1], one channel after the other; ``shape`` is (channels, height, width).
 
     Privacy: public; follows from the schema.
     """
 
     column: str
-    kind: Literal["interval", "choice"]
+    kind: Literal["interval", "choice", "image"]
     start: int
     width: int
     allowed: tuple[bool, ...] = ()
     ordered: bool = False
     gate: int | None = None
+    shape: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

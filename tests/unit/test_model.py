@@ -10,8 +10,8 @@ from tests.made_gists import MIXED, gist_of, mixed_table
 
 from dpgist.artefact import read_artefact, write_artefact
 from dpgist.errors import ArtefactError
-from dpgist.generators.model import read_model
 from dpgist.generators.mixture import _draw
+from dpgist.generators.model import read_model
 from dpgist.methods import Merf
 from dpgist.training.loop import Training, train_generator
 

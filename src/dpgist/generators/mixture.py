@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,8 @@ class MixtureGenerator(nn.Module):
     Privacy: none needed; sees released statistics only.
     """
 
+    kind: ClassVar[str] = "mixture"
+
     def __init__(
         self,
         supports: Sequence[Support],
@@ -39,6 +42,7 @@ class MixtureGenerator(nn.Module):
     ) -> None:
         super().__init__()
         self.supports = tuple(supports)
+        self.sizes = {"components": n_components}
         self.components = nn.Parameter(torch.zeros(n_classes, n_components))
         self.cells = nn.ParameterList(
             nn.Parameter(_first_logits(support, n_components, generator)) for support in supports

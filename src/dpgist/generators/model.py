@@ -15,11 +15,11 @@ import torch
 from dpgist.artefact import read_artefact, write_artefact
 from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError, DpgistError
-from dpgist.features.support import column_supports
-from dpgist.generators.mixture import MixtureGenerator
+from dpgist.generators.build import Generator, build_generator
 from dpgist.schema import Schema
 
 _CHUNK_ROWS = 100_000
+_CHUNK_CELLS = 2**25
 _KINDS = ("pandas", "polars", "pyarrow")
 
 
@@ -33,7 +33,7 @@ class Model:
     Privacy: post-processing of a release.
     """
 
-    generator: MixtureGenerator
+    generator: Generator
     gist_header: dict[str, Any]
     class_codes: tuple[int, ...]
     class_weights: tuple[float, ...]
@@ -83,8 +83,9 @@ class Model:
         encoder = Encoder(self.schema)
         weights = self._weights(encoder, where or {})
         rng = np.random.Generator(np.random.Philox(seed))
-        for start in range(0, max(n, 1), _CHUNK_ROWS):
-            size = min(_CHUNK_ROWS, n - start)
+        step = min(_CHUNK_ROWS, max(_CHUNK_CELLS // max(encoder.width, 1), 1))
+        for start in range(0, max(n, 1), step):
+            size = min(step, n - start)
             codes = rng.choice(len(weights), size=size, p=weights)
             yield encoder.decode(self.generator.sample(codes, rng=rng), codes)
 
@@ -104,6 +105,7 @@ class Model:
         """
         payload = {
             "gist": self.gist_header,
+            "generator": {"kind": self.generator.kind, "sizes": self.generator.sizes},
             "class_codes": list(self.class_codes),
             "class_weights": list(self.class_weights),
             "training": self.training,
@@ -131,7 +133,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 def _model(payload: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> Model:
     encoder = Encoder(Schema.from_dict(payload["gist"]["schema"]))
     model = Model(
-        generator=_generator(encoder, tensors),
+        generator=_generator(encoder, payload["generator"], tensors),
         gist_header=dict(payload["gist"]),
         class_codes=tuple(int(code) for code in payload["class_codes"]),
         class_weights=tuple(float(weight) for weight in payload["class_weights"]),
@@ -146,17 +148,19 @@ def _model(payload: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) 
     return model
 
 
-def _generator(encoder: Encoder, tensors: Mapping[str, npt.NDArray[Any]]) -> MixtureGenerator:
-    """Rebuild the network; names, shapes, dtypes and finiteness must be the schema's own."""
-    generator = MixtureGenerator(
-        column_supports(encoder),
-        n_classes=encoder.n_classes,
-        n_components=tensors["components"].shape[1],
-        generator=torch.Generator().manual_seed(0),
-    )
-    if any(t.dtype != np.float32 or not np.isfinite(t).all() for t in tensors.values()):
-        raise ArtefactError("a weight is not a finite float32 number")
-    generator.load_state_dict({name: torch.from_numpy(t.copy()) for name, t in tensors.items()})
+def _generator(
+    encoder: Encoder, made: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]
+) -> Generator:
+    """Rebuild the generator; names, shapes, dtypes and finiteness must be the schema's own."""
+    first = torch.Generator().manual_seed(0)
+    generator = build_generator(str(made["kind"]), encoder, made["sizes"], generator=first)
+    weights = {name: torch.from_numpy(t.copy()) for name, t in tensors.items()}
+    expected = {name: tensor.dtype for name, tensor in generator.state_dict().items()}
+    if {name: tensor.dtype for name, tensor in weights.items()} != expected:
+        raise ArtefactError("the weights are not those of the generator named")
+    if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+        raise ArtefactError("a weight is not a finite number")
+    generator.load_state_dict(weights)
     return generator
 
 
