@@ -28,6 +28,8 @@ _ANY_NUMBER = (
 _TRUTH_WORDS = pa.array(["false", "0", "no", "f", "true", "1", "yes", "t"], pa.large_string())
 _FIRST_TRUE = 4
 _ISO_FORMAT = "%Y-%m-%d"
+# How the objects that stand for an absent cell print: not numbers, not a time, not available.
+_ABSENT_OBJECTS = frozenset({"nan", "NaN", "-NaN", "sNaN", "-sNaN", "NaT", "<NA>"})
 _MILLISECONDS_PER_DAY = 86_400_000
 _TICKS_PER_DAY = {
     "s": 86_400,
@@ -221,16 +223,17 @@ def _scalar_text(cell: pa.Scalar) -> str | None:
 
 
 def _object_text(value: Any) -> str | None:
-    if isinstance(value, str):
+    if value is None or isinstance(value, str):
         return value
-    if value is None or (isinstance(value, float) and value != value):
-        return None
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, int) and value.bit_length() > 1024:
         return "-inf" if value < 0 else "inf"
-    if isinstance(value, dt.datetime):
-        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
     if isinstance(value, dt.date):
-        return f"{value.isoformat()}T00:00:00"
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        text = value.isoformat()
+        text = text if isinstance(value, dt.datetime) else f"{text}T00:00:00"
+    else:
+        text = str(value)
+    return None if text in _ABSENT_OBJECTS else text

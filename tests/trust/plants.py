@@ -156,7 +156,7 @@ PLANTS = [
     Plant("trusted sign", rowmap, "to_grid", trusted_sign, "T-SENS"),
     Plant("row in every class", curator, "class_sums", every_class, "T-SENS"),
     Plant("sensitivity 1 for 2", sensitivity, "_squared_distance", one_for_two, "T-SENS"),
-    Plant("health forgotten", sensitivity, "_squared_distance", health_forgotten, "T-AUDIT"),
+    Plant("health forgotten", sensitivity, "_squared_distance", health_forgotten, "T-SENS"),
     Plant("counts forgotten", sensitivity, "_squared_distance", counts_forgotten, "T-AUDIT"),
     Plant("second moment / 2", sensitivity, "_squared_distance", second_moment_halved, "T-SENS"),
     Plant("rows per person", curator, "grid_noise_stds", one_row_per_person, "T-AUDIT"),

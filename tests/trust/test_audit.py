@@ -1,4 +1,4 @@
-"""T-AUDIT: what an adversary can prove about the release never exceeds the claim, and nearly meets it."""
+"""T-AUDIT: what an adversary can prove never exceeds the claim, and nearly meets it."""
 
 import numpy as np
 import pytest
@@ -100,7 +100,7 @@ def test_the_audit_itself_tells_right_from_wrong():
     rng = np.random.default_rng(4)
 
     def gaussian(shift):
-        return rng.normal(size=(20_000, 3)) + [shift, 0, 0]
+        return rng.normal(size=(20_000, 3)) + np.array([shift, 0, 0])
 
     low = bounds(gaussian(1.0), gaussian(0.0))
     assert 0.85 < low[0] < 1.0

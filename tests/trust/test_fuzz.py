@@ -1,4 +1,4 @@
-"""T-FUZZ: bad structure is refused before the charge, bad cells never are, and no cell is quoted."""
+"""T-FUZZ: bad structure is refused before the charge, bad cells never are, none is quoted."""
 
 import datetime as dt
 import decimal
@@ -30,7 +30,8 @@ BUDGET = dg.Budget(epsilon=1.0, delta=1e-5)
 GOOD = [41, 2.5, "A", "1980-02-03", True]
 MAD_CELLS = [
     None, float("nan"), float("inf"), -float("inf"), 1e308, -0.0, 5e-324, 10**400, -(10**30),
-    "", " ", CANARY, "nan", "1e999", "0x12", "1_000", "\x00", "\ud800", "\N{ARABIC-INDIC DIGIT TWO}",
+    "", " ", CANARY, "nan", "1e999", "0x12", "1_000", "\x00", "\ud800",
+    "\N{ARABIC-INDIC DIGIT TWO}",
     "2020-13-45", "9999-99-99", b"bytes", [1, 2], {"a": 1}, (), object(), dt.date.max,
     dt.datetime(2000, 1, 1, tzinfo=dt.UTC), pd.NaT, pd.NA, np.float32("nan"), np.int64(-1),
     decimal.Decimal("NaN"), decimal.Decimal("1E+500"), complex(1, 1), True, "yes",

@@ -14,6 +14,7 @@ from dpgist.privacy.ledger import Ledger
 
 CANARY = "ZebraCanary91"
 CANARY_NUMBER = 87_654_321
+RELEASE = "release data.csv --schema schema.toml --epsilon 1 --delta 1e-5 --ledger l"
 
 SCHEMA = """
 [table]
@@ -54,12 +55,12 @@ def everything(folder, capfd, caplog, rows):
     with caplog.at_level(logging.DEBUG):
         for arguments in (
             "ledger create l --name people --epsilon 1 --delta 1e-5",
-            "release data.csv --schema schema.toml --epsilon 1 --delta 1e-5 --ledger l --out x.gist",
+            f"{RELEASE} --out x.gist",
             "show x.gist",
             "train x.gist --out x.model --steps 3",
             "sample x.model --rows 50 --out rows.csv",
             "synthesize data.csv --schema schema.toml --epsilon 1 --delta 1e-5 --out s --steps 3",
-            "release data.csv --schema schema.toml --epsilon 1 --delta 1e-5 --ledger l --out y.gist",
+            f"{RELEASE} --out y.gist",
         ):
             code, text = run(folder, capfd, *arguments.split())
             shown.append((arguments.split()[0], code, text))

@@ -97,7 +97,8 @@ def test_the_fast_path_and_the_exact_path_agree_on_the_same_bits(std, bits):
     assert np.mean(fast == exact) > 0.99 if std > 2**40 else np.array_equal(fast, exact)
 
 
-def test_the_exact_path_alone_draws_the_rounded_gaussian(std=4.0):
+def test_the_exact_path_alone_draws_the_rounded_gaussian():
+    std = 4.0
     bits = noise.SystemBits()
     words = bits.words(2 * 30_000)
     kept = [settle(int(p), int(q), std, 12, 12) for p, q in words.reshape(-1, 2)]

@@ -55,7 +55,8 @@ for _ in range(1000):
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writing, noise.add_rounded_gaussian(noise.np.zeros(4, int), noise_std=1e9).tobytes())
+        draws = noise.add_rounded_gaussian(noise.np.zeros(4, int), noise_std=1e9)
+        os.write(writing, draws.tobytes())
         os._exit(0)
     os.close(writing)
     seen.add(os.read(reading, 32))

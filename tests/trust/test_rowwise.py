@@ -1,4 +1,4 @@
-"""T-ROWWISE: a row gives the same integers in any slot, any company, any block, any thread count."""
+"""T-ROWWISE: a row gives the same integers in any slot, company, block and thread count."""
 
 import numpy as np
 import pytest

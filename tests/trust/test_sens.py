@@ -13,7 +13,6 @@ from dpgist.privacy import lattice, rowmap
 from dpgist.privacy.plan import Block, Relation
 from dpgist.privacy.sensitivity import l2_sensitivity
 from tests.trust.worlds import (
-    Plain,
     Signed,
     budget_of,
     exact_sums,
@@ -128,11 +127,7 @@ def test_worst_pairs_use_the_whole_sensitivity():
 
 
 def test_a_row_that_breaks_every_cell_uses_the_health_share_too():
-    assert one_row([("junk", "junk")], ["junk"]) < 1
-    schema = schema_of(2)
-    plan = plan_for(schema, Plain(), (Block(name="f", length=2, labelled=True),))
-    ratio = check_pair([("junk", "junk")], ["junk"], [], [], "add_remove", schema, plan)
-    assert ratio > 0.7
+    assert one_row([(1e308, 1e308)], ["junk"]) > 0.9999
 
 
 def test_two_blocks_add_their_squares():

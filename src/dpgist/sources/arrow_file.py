@@ -15,6 +15,7 @@ from dpgist.errors import DataError
 from dpgist.sources.header import Header
 
 _BATCH_ROWS = 65_536
+_FILE_MAGIC = b"ARROW1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,7 @@ class ArrowFile:
     def header(self) -> Header:
         """Names and types from the file's schema. Privacy: reads no row."""
         with _damage_reported(self.path), self._opened() as (schema, _):
+            self._check_whole()
             return _header(schema)
 
     def tables(self, columns: tuple[str, ...]) -> Iterator[pa.Table]:
@@ -77,10 +79,18 @@ class ArrowFile:
             for batch in batches:
                 yield _selected(batch, columns)
 
+    def _check_whole(self) -> None:
+        """Walk a stream's messages to its end; the file form vouches for itself by its footer."""
+        with pa.memory_map(str(self.path)) as file:
+            if file.read(len(_FILE_MAGIC)) != _FILE_MAGIC:
+                file.seek(0)
+                for _ in pa.ipc.MessageReader.open_stream(file):
+                    pass
+
     @contextmanager
     def _opened(self) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
         with pa.memory_map(str(self.path)) as file:
-            if file.read(6) == b"ARROW1":
+            if file.read(len(_FILE_MAGIC)) == _FILE_MAGIC:
                 reader: Any = pa.ipc.open_file(file)
                 yield reader.schema, map(reader.get_batch, range(reader.num_record_batches))
             else:

@@ -108,8 +108,7 @@ def _pandas_cells(column: Any) -> pa.Array | pa.ChunkedArray:
         return pa.array(values, pa.large_string()).take(pa.array(codes, mask=codes < 0))
     if not _holds_objects(column.dtype) or getattr(column.dtype, "storage", None) == "pyarrow":
         return pa.array(column, from_pandas=True)
-    cells = zip(column.to_numpy(dtype=object), column.isna(), strict=True)
-    return _texts(None if absent else value for value, absent in cells)
+    return _texts(column.to_numpy(dtype=object))
 
 
 def _holds_objects(dtype: Any) -> bool:
