@@ -224,11 +224,18 @@ def _declared(gist: Gist) -> dict[str, Any]:
 
 def _class_counts(gist: Gist) -> list[dict[str, Any]]:
     block = gist.released.last[COUNTS]
-    names = Encoder(gist.schema).class_names if gist.schema.label else ("all rows",)
     return [
-        {"class": "(null)" if name is None else name, "count": float(n), "std": block.noise_std}
-        for name, n in zip(names, block.sums()[:, 0], strict=True)
+        {"class": name, "count": float(count), "std": block.noise_std}
+        for name, count in zip(_class_names(gist), block.sums()[:, 0], strict=True)
     ]
+
+
+def _class_names(gist: Gist) -> list[str]:
+    if gist.schema.label is None:
+        return ["all rows"]
+    encoder = Encoder(gist.schema)
+    nameless = ["(null)" if allowed else "(undeclared)" for allowed in encoder.class_allowed]
+    return [name or rest for name, rest in zip(encoder.class_names, nameless, strict=True)]
 
 
 def _health(gist: Gist) -> list[dict[str, Any]]:
