@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpgist.encode import Encoder
 from dpgist.privacy.accounting import epsilon_of, membership_bound
+from dpgist.privacy.noise import SAMPLER
 from dpgist.privacy.plan import COUNTS, HEALTH, Budget, Relation
 from dpgist.privacy.sensitivity import mu_under
 
 if TYPE_CHECKING:
     from dpgist.gist import Gist
 
-SAMPLER = "rounded Gaussian, AES-256-CTR bits keyed by the operating system"
 REHEARSAL = "REHEARSAL: NOT PRIVATE. Made with repeatable noise from simulated or public rows."
 CAVEATS = (
     "The promise is computational: it rests on AES-256 keyed by the operating system's entropy.",
@@ -224,11 +224,18 @@ def _declared(gist: Gist) -> dict[str, Any]:
 
 def _class_counts(gist: Gist) -> list[dict[str, Any]]:
     block = gist.released.last[COUNTS]
-    names = Encoder(gist.schema).class_names if gist.schema.label else ("all rows",)
     return [
-        {"class": "(null)" if name is None else name, "count": float(n), "std": block.noise_std}
-        for name, n in zip(names, block.sums()[:, 0], strict=True)
+        {"class": name, "count": float(count), "std": block.noise_std}
+        for name, count in zip(_class_names(gist), block.sums()[:, 0], strict=True)
     ]
+
+
+def _class_names(gist: Gist) -> list[str]:
+    if gist.schema.label is None:
+        return ["all rows"]
+    encoder = Encoder(gist.schema)
+    nameless = ["(null)" if allowed else "(undeclared)" for allowed in encoder.class_allowed]
+    return [name or rest for name, rest in zip(encoder.class_names, nameless, strict=True)]
 
 
 def _health(gist: Gist) -> list[dict[str, Any]]:

@@ -51,7 +51,7 @@ class Estimate:
             np.array([float(block.length * classes) for block, classes, _ in parts]),
             np.array([std / self.rows_about for _, _, std in parts]),
             np.array([float(block.bound_squared) for block, _, _ in parts]),
-            lengths=[block.length for block, _, _ in parts],
+            random_lengths=[block.length for block, _, _ in parts if not block.non_negative],
         )
 
     @property

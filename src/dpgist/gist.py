@@ -119,8 +119,8 @@ def noise_error(released: Released, rows: float) -> NoiseError:
     sizes = np.array([b.values.size for b in blocks], dtype=np.float64)
     stds = np.array([b.noise_std / rows for b in blocks])
     bounds = np.array([b.block.bound_squared for b in blocks], dtype=np.float64)
-    lengths = [b.block.length for b in blocks]
-    return expected_noise_error(sizes, stds, bounds, lengths=lengths)
+    random = [b.block.length for b in blocks if not b.block.non_negative]
+    return expected_noise_error(sizes, stds, bounds, random_lengths=random)
 
 
 def expected_noise_error(
@@ -128,13 +128,16 @@ def expected_noise_error(
     stds: npt.NDArray[np.float64],
     bounds_squared: npt.NDArray[np.float64],
     *,
-    lengths: list[int],
+    random_lengths: list[int],
 ) -> NoiseError:
     r"""The formulas of :class:`NoiseError` for blocks of given sizes and noise on the mean.
 
     .. math:: E\big|\|a+n\|^2-\|a\|^2\big| \le E\|n\|^2 + 2\|a\|\,E\|n\|,\qquad
         \|a\| \le 2\sqrt{\textstyle\sum_b B_b^2},\qquad
         E\|n_b\| = \sqrt2\,\tau_b\,\Gamma(\tfrac{D_b+1}2)/\Gamma(\tfrac{D_b}2)
+
+    ``random_lengths`` are those of the random-feature blocks (signed); each costs its own term,
+    while one-hot blocks (non-negative) stand for their kernel exactly.
 
     Reference: DP-MERF, Prop. 3.1 and its proof in supplement B (there one block, B = 1).
 
@@ -147,7 +150,7 @@ def expected_noise_error(
     return NoiseError(
         expected=expected,
         bound=expected + 2.0 * reach * mean_norm,
-        feature_term=8.0 * (2.0 * np.pi / max(lengths, default=1)) ** 0.5,
+        feature_term=sum(8.0 * (2.0 * np.pi / length) ** 0.5 for length in random_lengths),
     )
 
 

@@ -26,7 +26,7 @@ ACCENT = "#d1495b"
 INK = "#22303c"
 FAINT = "#e6eaee"
 PALETTE = ("#0a6fb0", "#e08e0b", "#2a9d6f", "#d1495b", "#7b5ea7", "#4db6c9", "#8d6e4f", "#5c6b78")
-STYLE: dict[str, Any] = {
+STYLE: Any = {  # Any: matplotlib types these keys as literals of its newest version
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.edgecolor": "#c3ccd4",
@@ -225,7 +225,7 @@ def _histogram(axis: Axes, column: Any, synthetic: pa.Table, real: pa.Table | No
         shares = _histogram_shares(real[column.name], column, edges)
         axis.stairs(shares, edges, fill=True, color=REAL, alpha=0.55)
     shares = _histogram_shares(synthetic[column.name], column, edges)
-    fill = {"fill": True, "alpha": 0.8} if real is None else {"linewidth": 1.6}
+    fill: dict[str, Any] = {"fill": True, "alpha": 0.8} if real is None else {"linewidth": 1.6}
     axis.stairs(shares, edges, color=SYNTHETIC, **fill)
     if isinstance(column, DateColumn):
         ticks = np.linspace(_number(column.min), _number(column.max), 3)

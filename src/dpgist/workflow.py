@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,15 +144,30 @@ def train(
         raise PrivacyError("this gist is a rehearsal, not private; pass rehearsal=True to use it")
     _refuse_bad_device(device)
     method = method_from(gist.method, gist.settings)
-    return train_generator(
-        gist,
-        method,
-        training or Training(),
-        rng=np.random.Generator(np.random.PCG64(seed)),
-        device=device,
-        progress=progress,
-        checkpoint=None if checkpoint is None else Path(checkpoint),
-    )
+    with _one_thread():
+        return train_generator(
+            gist,
+            method,
+            training or Training(),
+            rng=np.random.Generator(np.random.PCG64(seed)),
+            device=device,
+            progress=progress,
+            checkpoint=None if checkpoint is None else Path(checkpoint),
+        )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Train on one thread: the matrices are small, so that more threads mostly wait for another.
+
+    It also keeps the order of sums, and with it the model's bits, on any number of cores.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _refuse_bad_device(device: str) -> None:

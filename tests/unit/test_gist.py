@@ -271,7 +271,7 @@ def test_the_bound_is_proposition_3_1_for_one_block_of_norm_one():
     features, sigma, rows = 500, 5.0, 10_000
     error = expected_noise_error(
         np.array([float(features)]), np.array([2 * sigma / rows]), np.array([1.0]),
-        lengths=[features],
+        random_lengths=[features],
     )  # fmt: skip
     gammas = math.exp(math.lgamma((features + 1) / 2) - math.lgamma(features / 2))
     noise = 4 * features * sigma**2 / rows**2 + 8 * math.sqrt(2) * sigma / rows * gammas

@@ -39,7 +39,9 @@ class _Pipeline:
     bar: TrainingBar
     note: Say
 
-    def run(self, name: str, table: pa.Table, schema: Schema) -> tuple[pa.Table, Outputs]:
+    def run(
+        self, name: str, table: pa.Table, schema: Schema, training: Training
+    ) -> tuple[pa.Table, Outputs]:
         """Release, save, read back, train from the file alone, sample."""
         outputs = Outputs.prepare(self.folder / name, force=self.force)
         ledger = self._fresh_ledger(outputs.folder / "ledger.sqlite", schema)
@@ -49,7 +51,7 @@ class _Pipeline:
         synthetic = synthesize_into(
             outputs,
             read_gist(outputs.gist),
-            training=Training(),
+            training=training,
             bar=self.bar,
             rows=None,
             device="auto",
@@ -93,7 +95,7 @@ def run_demo(
 
 def _grid(pipeline: _Pipeline) -> tuple[str, list[Comparison]]:
     real = grid.simulate(grid.N_ROWS, rng=pipeline.rng(0))
-    synthetic, outputs = pipeline.run("grid", real, grid.SCHEMA)
+    synthetic, outputs = pipeline.run("grid", real, grid.SCHEMA, Training(steps=1_500))
     figure = plots.scatter_pair(
         _cloud(real), _cloud(synthetic), title=f"5 x 5 Gaussians, epsilon {BUDGET.epsilon:g}"
     )
@@ -121,7 +123,7 @@ def _cloud(table: pa.Table, rows: int = 20_000) -> tuple[Any, Any, Any]:
 
 def _patients(pipeline: _Pipeline) -> tuple[str, list[Comparison]]:
     real = patients.simulate(patients.N_ROWS, rng=pipeline.rng(2))
-    synthetic, outputs = pipeline.run("patients", real, patients.SCHEMA)
+    synthetic, outputs = pipeline.run("patients", real, patients.SCHEMA, Training())
     population = patients.simulate(POPULATION, rng=pipeline.rng(3))
     comparisons = compare_effects(population, synthetic)
     words = f"50,000 simulated patients, epsilon {BUDGET.epsilon:g}"

@@ -168,10 +168,14 @@ def columns_of(table: pa.Table) -> dict[str, Array]:
 
 def _gap(value: str, group: Callable[[Columns], Array], rest: Callable[[Columns], Array]) -> Any:
     def size(columns: Columns) -> float:
-        numbers = _NUMBERS.get(value, lambda c: c[value])(columns)
+        numbers = _numbers(value, columns)
         return float(np.nanmean(numbers[group(columns)]) - np.nanmean(numbers[rest(columns)]))
 
     return size
+
+
+def _numbers(value: str, columns: Columns) -> Array:
+    return _NUMBERS[value](columns) if value in _NUMBERS else columns[value]
 
 
 _NUMBERS: dict[str, Callable[[Columns], Array]] = {

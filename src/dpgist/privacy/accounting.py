@@ -31,7 +31,8 @@ def mu_of(epsilon: float, delta: float) -> float:
     Privacy: pure arithmetic on public numbers.
     """
     budget = Budget(epsilon=epsilon, delta=delta)  # validates: the library below does not
-    return 1 / (dp_accounting.get_sigma_gaussian(budget.epsilon, budget.delta) * _SAFETY)
+    sigma = float(dp_accounting.get_sigma_gaussian(budget.epsilon, budget.delta))
+    return 1 / (sigma * _SAFETY)
 
 
 def epsilon_of(mu: float, delta: float) -> float:

@@ -194,7 +194,7 @@ def _counts_weight(blocks: Iterable[Block], relation: Relation) -> float:
     """
     blocks = tuple(blocks)
     length = sum(block.length for block in blocks)
-    weight = math.sqrt(_weight_squared(blocks)) * length**-0.25
+    weight = math.sqrt(_weight_squared(blocks) / math.sqrt(length))
     if relation == Relation.REPLACE_ONE:
         signed = [block for block in blocks if block.labelled and not block.non_negative]
         weight = max(weight, math.sqrt(_weight_squared(signed)))
@@ -236,9 +236,9 @@ class RowSummation:
         self.block_rows = ROWS_READ
         self._encoder, self._blocks, self._map = query.encoder, blocks, row_map
 
-    def __call__(self, batches: Iterable[Mapping[str, Any]]) -> _Sums:
+    def __call__(self, blocks: Iterable[Mapping[str, Any]]) -> _Sums:
         totals = [np.zeros(_shape(block, self._encoder), np.int64) for block in self._blocks]
-        for batch in batches:
+        for batch in blocks:
             encoded = self._encoder.encode(batch)
             for start in range(0, len(encoded.labels), self._map.block_rows):
                 part = _cut(encoded, start, start + self._map.block_rows)
