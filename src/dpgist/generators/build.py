@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from dpgist.encode import Encoder, Slot
+from dpgist.encode import Encoder
 from dpgist.features.support import column_supports
 from dpgist.generators.image import (
     ImageNetwork,
@@ -23,19 +23,25 @@ Generator = MixtureGenerator | Network
 KINDS = ("mixture", "network", "conv", "upsampling")
 """The generators by name: the first two make tables, the others images."""
 
-_LARGEST = 2**16
+_LARGEST = {"components": 2**16, "latent": 4096, "hidden": 4096, "depth": 16, "channels": 1024}
 
 
 def kind_for(encoder: Encoder, wanted: str = "auto") -> str:
     """The generator's kind; "auto" takes the mixture for tables and "conv" for images.
 
+    Raises :class:`ValueError` if no such generator can make rows of this schema.
+
     Privacy: public facts only.
     """
-    fitting = KINDS[2:] if _image(encoder) else KINDS[:2]
-    chosen = ("conv" if _image(encoder) else "mixture") if wanted == "auto" else wanted
+    shape = _shape(encoder)
+    fitting = KINDS[2:] if shape else KINDS[:2]
+    chosen = ("conv" if shape else "mixture") if wanted == "auto" else wanted
     if chosen not in fitting:
-        what = "images are" if _image(encoder) else "a table is"
+        what = "images are" if shape else "a table is"
         raise ValueError(f"{what} made by generator {' or '.join(fitting)}, not by {chosen!r}")
+    if shape and (shape[1] % 4 or shape[2] % 4):
+        size = f"{shape[1]} x {shape[2]}"
+        raise ValueError(f"image generators need height and width divisible by 4, got {size}")
     return chosen
 
 
@@ -61,38 +67,28 @@ def build_generator(
 
     Privacy: public facts and public randomness alone.
     """
-    if kind_for(encoder, kind) == "mixture" and set(sizes) == {"components"}:
-        supports, n_components = column_supports(encoder), _checked(sizes, "components")
-        return MixtureGenerator(
-            supports,
-            n_classes=encoder.n_classes,
-            n_components=n_components,
-            generator=generator,
-        )
-    names = ("latent", "hidden", "depth" if kind == "network" else "channels")
-    if set(sizes) != set(names):
-        raise ValueError(f"generator {kind!r} has no such sizes")
-    first, second, third = (_checked(sizes, name) for name in names)
-    known = {"n_classes": encoder.n_classes, "latent": first, "hidden": second}
-    if kind == "network":
-        return TabularNetwork(encoder.slots, **known, depth=third, generator=generator)
+    names = set(default_sizes(kind_for(encoder, kind), encoder))
+    if kind not in KINDS or set(sizes) != names:
+        raise ValueError(f"a generator {kind!r} has other sizes")
+    known = {"n_classes": encoder.n_classes, **{name: _checked(sizes, name) for name in names}}
+    shape = _shape(encoder)
+    if kind == "mixture":
+        known["n_components"] = known.pop("components")
+        return MixtureGenerator(column_supports(encoder), **known, generator=generator)
+    if shape is None:
+        return TabularNetwork(encoder.slots, **known, generator=generator)
     make = convolution_images if kind == "conv" else upsampling_images
-    return make(_shape(encoder), **known, channels=third, generator=generator)
+    return make(shape, **known, generator=generator)
 
 
 def _checked(sizes: Mapping[str, int], name: str) -> int:
+    """One size, small enough that an altered file cannot ask for all the memory there is."""
     size = sizes[name]
-    if type(size) is not int or not 1 <= size <= _LARGEST:
-        raise ValueError(f"{name} must be an integer from 1 to {_LARGEST}")
+    if type(size) is not int or not 1 <= size <= _LARGEST[name]:
+        raise ValueError(f"{name} must be an integer from 1 to {_LARGEST[name]}")
     return size
 
 
-def _image(encoder: Encoder) -> Slot | None:
-    return next((slot for slot in encoder.slots if slot.kind == "image"), None)
-
-
-def _shape(encoder: Encoder) -> Shape:
-    slot = _image(encoder)
-    if slot is None or slot.shape is None:
-        raise ValueError("the schema has no image column")
-    return slot.shape
+def _shape(encoder: Encoder) -> Shape | None:
+    """Channels, height and width of the image column, if there is one."""
+    return next((slot.shape for slot in encoder.slots if slot.kind == "image"), None)

@@ -16,11 +16,13 @@ from dpgist.artefact import read_artefact, write_artefact
 from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError, DpgistError
 from dpgist.generators.build import Generator, build_generator
+from dpgist.pixels import image_arrays
 from dpgist.schema import Schema
 
 _CHUNK_ROWS = 100_000
 _CHUNK_CELLS = 2**25
-_KINDS = ("pandas", "polars", "pyarrow")
+_KINDS = ("pandas", "polars", "pyarrow", "arrays")
+_ARRAYS = ("arrays", "npz", "idx", "folder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,17 +61,19 @@ class Model:
             n: how many rows.
             seed: same seed, same rows.
             where: the label's column and the value that every row shall have.
-            kind: "pandas", "polars" or "pyarrow"; None takes the kind that was released, and
-                for files pandas where it is installed.
+            kind: "pandas", "polars" or "pyarrow", or "arrays" for images, a dict of ``x`` and
+                ``y``; None takes the kind that was released, and for files pandas where it is
+                installed, or arrays if they hold images.
 
         Privacy: post-processing of a release; costs nothing.
         """
         if kind is not None and kind not in _KINDS:
             raise ValueError(f"kind must be one of {', '.join(_KINDS)}, got {kind!r}")
-        return _as_kind(
-            pa.concat_tables(self.chunks(n, seed=seed, where=where)),
-            kind or str(self.gist_header["table_kind"]),
-        )
+        chosen = kind or str(self.gist_header["table_kind"])
+        table = pa.concat_tables(self.chunks(n, seed=seed, where=where))
+        if chosen in _ARRAYS:
+            return image_arrays(table, self.schema)
+        return _as_kind(table, chosen)
 
     def chunks(
         self, n: int, *, seed: int, where: Mapping[str, Any] | None = None
@@ -133,7 +137,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 def _model(payload: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> Model:
     encoder = Encoder(Schema.from_dict(payload["gist"]["schema"]))
     model = Model(
-        generator=_generator(encoder, payload["generator"], tensors),
+        generator=_generator(encoder, payload.get("generator"), tensors),
         gist_header=dict(payload["gist"]),
         class_codes=tuple(int(code) for code in payload["class_codes"]),
         class_weights=tuple(float(weight) for weight in payload["class_weights"]),
@@ -149,9 +153,11 @@ def _model(payload: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) 
 
 
 def _generator(
-    encoder: Encoder, made: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]
+    encoder: Encoder, made: Mapping[str, Any] | None, tensors: Mapping[str, npt.NDArray[Any]]
 ) -> Generator:
     """Rebuild the generator; names, shapes, dtypes and finiteness must be the schema's own."""
+    if made is None:  # the first files knew no generator but the mixture, and did not name it
+        made = {"kind": "mixture", "sizes": {"components": tensors["components"].shape[1]}}
     first = torch.Generator().manual_seed(0)
     generator = build_generator(str(made["kind"]), encoder, made["sizes"], generator=first)
     weights = {name: torch.from_numpy(t.copy()) for name, t in tensors.items()}
