@@ -31,7 +31,7 @@ _JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
 def pixels(cells: pa.Array, column: ImageColumn) -> tuple[Pixels, Mask]:
     """Bytes (n, height * width * channels), channels last, and which cells are no such image.
 
-    Fixed-size cells hold raw pixels; cells of any length hold image files, or raw pixels.
+    Fixed-size cells hold raw pixels and structs hold image files; plain bytes may be either.
 
     Privacy: row-wise; for the private pass alone.
     """
@@ -40,9 +40,7 @@ def pixels(cells: pa.Array, column: ImageColumn) -> tuple[Pixels, Mask]:
         return _raw_pixels(cells, column.n_values)
     found = np.zeros((len(cells), column.n_values), np.uint8)
     broken = np.ones(len(cells), bool)
-    open_image = pillow().open if is_file(cells.type) else None
-    for index, content in enumerate(_contents(cells)):
-        image = _image(content, column, open_image)
+    for index, image in enumerate(_images(cells, column)):
         if image is not None:
             found[index], broken[index] = image, False
     return found, broken
@@ -115,19 +113,20 @@ def _raw_pixels(cells: pa.FixedSizeBinaryArray, size: int) -> tuple[Pixels, Mask
     return (np.where(broken[:, None], np.uint8(0), found) if broken.any() else found), broken
 
 
-def _contents(cells: pa.Array) -> Iterator[bytes | None]:
+def _images(cells: pa.Array, column: ImageColumn) -> Iterator[Pixels | None]:
     if not is_file(cells.type):
         return
-    files = pc.struct_field(cells, "bytes") if pa.types.is_struct(cells.type) else cells
-    for cell in files:
-        yield cell.as_py()
+    open_image, only_files = pillow().open, pa.types.is_struct(cells.type)
+    for cell in pc.struct_field(cells, "bytes") if only_files else cells:
+        content = cell.as_py() or b""
+        raw = len(content) == column.n_values and not _looks_like_a_file(content)
+        if raw and not only_files:
+            yield np.frombuffer(content, np.uint8)
+        else:
+            yield _picture(content, column, open_image)
 
 
-def _image(content: bytes | None, column: ImageColumn, open_image: Any) -> Pixels | None:
-    if content is None:
-        return None
-    if len(content) == column.n_values and not _looks_like_a_file(content):
-        return np.frombuffer(content, np.uint8)
+def _picture(content: bytes, column: ImageColumn, open_image: Any) -> Pixels | None:
     try:
         with open_image(io.BytesIO(content), formats=("PNG", "JPEG")) as picture:
             # Size and mode stand at the start of a file, so a huge image is never unpacked.

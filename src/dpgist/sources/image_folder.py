@@ -19,6 +19,7 @@ from dpgist.sources.images import IMAGES, LABELS
 _BATCH_FILES = 256
 _MOST_BYTES = 2**24
 _ENDINGS = (".png", ".jpg", ".jpeg")
+_FILE = pa.struct({"bytes": pa.large_binary()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +39,14 @@ class ImageFolder:
         with damage_reported(self.path):
             for _ in os.walk(self.path, onerror=_refuse):
                 pass
-        return Header(names=(IMAGES, LABELS), types=(pa.large_binary(), pa.large_string()))
+        return Header(names=(IMAGES, LABELS), types=(_FILE, pa.large_string()))
 
     def tables(self, columns: tuple[str, ...]) -> Iterator[pa.Table]:
         """Every file once, by sorted names. Privacy: private images, for the curator."""
         files = self._files()
         while batch := list(islice(files, _BATCH_FILES)):
             cells = {
-                IMAGES: pa.array([_content(path) for path, _ in batch], pa.large_binary()),
+                IMAGES: pa.array([{"bytes": _content(path)} for path, _ in batch], _FILE),
                 LABELS: pa.array([cell_text(label) for _, label in batch], pa.large_string()),
             }
             yield pa.table({name: cells[name] for name in columns})
