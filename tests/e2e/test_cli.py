@@ -257,6 +257,28 @@ def test_synthesize_writes_everything_and_spends_only_once(dpgist, people):
     assert {path: path.read_bytes() for path in (people / "all").rglob("*.*")} == contents
 
 
+def test_a_network_can_be_asked_for(dpgist, release, people):
+    assert release().status == 0
+    arguments = ("people.gist", "--out", "people.model", "--steps", "2", "--generator", "network")
+    assert dpgist("train", *arguments).status == 0
+    assert "generator=network" in dpgist("show", "people.model").out
+    drawn = dpgist("sample", "people.model", "--rows", "20", "--out", "rows.csv")
+    assert drawn.status == 0
+    assert len((people / "rows.csv").read_text().splitlines()) == 21
+
+
+@pytest.mark.parametrize("generator", ["magic", "conv"])
+def test_a_generator_that_cannot_work_is_refused_before_anything_is_charged(
+    dpgist, ledger, people, generator
+):
+    arguments = ["synthesize", "people.csv", "--schema", "people.toml", *BUDGET]
+    more = ["--ledger", "people.ledger", "--out", "all", "--generator", generator]
+    outcome = dpgist(*arguments, *more)
+    assert outcome.status == 2
+    assert "mixture" in outcome.err
+    assert nothing_charged(ledger)
+
+
 def test_the_default_number_of_rows_is_never_the_true_one(dpgist, people):
     counts = []
     for run in range(3):
