@@ -13,10 +13,10 @@ from dpgist.errors import ArtefactError, BudgetExceeded, DataError, PrivacyError
 from dpgist.privacy import curator
 from dpgist.privacy.accounting import mu_from_units, units_of
 from dpgist.privacy.ledger import Ledger
-from dpgist.privacy.plan import Budget
+from dpgist.privacy.plan import Block, Budget
 from dpgist.privacy.private import Private
 from dpgist.sources import open_source
-from tests.trust.worlds import schema_of, signed_plan, table_of
+from tests.trust.worlds import Plain, plan_for, schema_of, signed_plan, table_of
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
@@ -194,10 +194,12 @@ def test_whatever_is_refused_is_refused_before_the_charge():
     """Terms, room, a budget beyond the sampler, a plan for another schema, a bad header."""
     schema = schema_of(2)
     table = table_of([(0.1, 0.2)], "a")
+    unequal = (Block(name="f", length=2), Block(name="g", length=2, weight=1e-10))
     refusals = {
         "name": (table, signed_plan(schema), BUDGET, schema_of(2, name="others")),
         "room": (table, signed_plan(schema), Budget(epsilon=1.5, delta=1e-5), schema),
-        "noise": (table, signed_plan(schema), Budget(epsilon=1e-13, delta=1e-13), schema),
+        "tiny": (table, signed_plan(schema), Budget(epsilon=1e-13, delta=1e-13), schema),
+        "noise": (table, plan_for(schema, Plain(copies=2), unequal), BUDGET, schema),
         "plan": (table, signed_plan(schema_of(2, rows_about=9)), BUDGET, schema),
         "header": (table.drop(columns="x1"), signed_plan(schema), BUDGET, schema),
     }
