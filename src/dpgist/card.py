@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpgist.encode import Encoder
 from dpgist.privacy.accounting import epsilon_of, membership_bound
+from dpgist.privacy.noise import SAMPLER
 from dpgist.privacy.plan import COUNTS, HEALTH, Budget, Relation
 from dpgist.privacy.sensitivity import mu_under
 
 if TYPE_CHECKING:
     from dpgist.gist import Gist
 
-SAMPLER = "rounded Gaussian, AES-256-CTR bits keyed by the operating system"
 REHEARSAL = "REHEARSAL: NOT PRIVATE. Made with repeatable noise from simulated or public rows."
 CAVEATS = (
     "The promise is computational: it rests on AES-256 keyed by the operating system's entropy.",

@@ -26,7 +26,7 @@ from dpgist.errors import PrivacyError
 from dpgist.privacy.accounting import mu_from_units, units_of
 from dpgist.privacy.lattice import class_sums, to_grid
 from dpgist.privacy.ledger import Ledger, LedgerStamp
-from dpgist.privacy.noise import add_rounded_gaussian
+from dpgist.privacy.noise import LARGEST_STD, add_rounded_gaussian
 from dpgist.privacy.opening import opened
 from dpgist.privacy.plan import COUNTS, HEALTH, Block, Budget, Plan, Query, Relation
 from dpgist.privacy.private import Private
@@ -38,6 +38,9 @@ from dpgist.sources import Source
 
 HEALTH_SHARE = 0.01
 """Part of the weighted squared sensitivity that pays for the health block: 0.5 % more noise."""
+
+ROWS_READ = 4096
+"""Rows that a source hands over at once; the map then sees them in its own fixed blocks."""
 
 _Sums = list[npt.NDArray[np.int64]]
 
@@ -137,6 +140,11 @@ class _PreparedStage:
         self.grid_stds = grid_noise_stds(
             self.blocks, budget.relation, per_person, mu_squared_units=self.units
         )
+        if max(self.grid_stds) > LARGEST_STD:
+            raise ValueError(
+                f"epsilon {budget.epsilon:g} needs more noise than the sampler can draw on this "
+                "grid; raise epsilon, or the weights of the smallest blocks"
+            )
         self.map = PreparedMap(query, rows_about=schema.rows_about)
 
     def with_noise(self, sums: _Sums) -> ReleasedStage:
@@ -191,7 +199,7 @@ def _counts_weight(blocks: Iterable[Block], relation: Relation) -> float:
     """
     blocks = tuple(blocks)
     length = sum(block.length for block in blocks)
-    weight = math.sqrt(_weight_squared(blocks)) * length**-0.25
+    weight = math.sqrt(_weight_squared(blocks) / math.sqrt(length))
     if relation == Relation.REPLACE_ONE:
         signed = [block for block in blocks if block.labelled and not block.non_negative]
         weight = max(weight, math.sqrt(_weight_squared(signed)))
@@ -230,28 +238,28 @@ class RowSummation:
     def __init__(self, query: Query, blocks: tuple[Block, ...], row_map: PreparedMap) -> None:
         self.recipe = json.dumps(query.recipe, sort_keys=True)
         self.columns = query.encoder.columns
-        self.block_rows = row_map.block_rows
+        self.block_rows = ROWS_READ
         self._encoder, self._blocks, self._map = query.encoder, blocks, row_map
 
-    def __call__(self, batches: Iterable[Mapping[str, Any]]) -> _Sums:
+    def __call__(self, blocks: Iterable[Mapping[str, Any]]) -> _Sums:
         totals = [np.zeros(_shape(block, self._encoder), np.int64) for block in self._blocks]
-        for batch in batches:
+        for batch in blocks:
             encoded = self._encoder.encode(batch)
-            for total, part in zip(totals, self._block_sums(encoded), strict=True):
-                total += part
+            for start in range(0, len(encoded.labels), self._map.block_rows):
+                part = _cut(encoded, start, start + self._map.block_rows)
+                for total, sums in zip(totals, self._block_sums(part), strict=True):
+                    total += sums
         return totals
 
     def _block_sums(self, encoded: EncodedRows) -> list[npt.NDArray[np.int64]]:
         """Exact sums of one block of rows, padded to the fixed shape; padding is in no class."""
-        n_rows = len(encoded.labels)
-        if n_rows > self.block_rows:
-            raise ValueError("a source sent more rows than one block holds")
-        present = torch.zeros(self.block_rows, 1, dtype=torch.float64)
+        n_rows, block_rows = len(encoded.labels), self._map.block_rows
+        present = torch.zeros(block_rows, 1, dtype=torch.float64)
         present[:n_rows] = 1.0
-        classes = torch.zeros(self.block_rows, self._encoder.n_classes, dtype=torch.float64)
+        classes = torch.zeros(block_rows, self._encoder.n_classes, dtype=torch.float64)
         classes[torch.arange(n_rows), torch.from_numpy(encoded.labels)] = 1.0
         grids = [
-            *self._map(_padded(encoded.rows, self.block_rows)),
+            *self._map(_padded(encoded.rows, block_rows)),
             *self._own_grids(present, encoded),
         ]
         return [
@@ -260,8 +268,16 @@ class RowSummation:
         ]
 
     def _own_grids(self, present: torch.Tensor, encoded: EncodedRows) -> list[torch.Tensor]:
-        own = {COUNTS: present, HEALTH: _padded(encoded.broken, self.block_rows)}
+        own = {COUNTS: present, HEALTH: _padded(encoded.broken, len(present))}
         return [to_grid(own[block.name], block) for block in self._blocks if block.name in own]
+
+
+def _cut(encoded: EncodedRows, start: int, stop: int) -> EncodedRows:
+    return EncodedRows(
+        rows=encoded.rows[start:stop],
+        labels=encoded.labels[start:stop],
+        broken=encoded.broken[start:stop],
+    )
 
 
 def _padded(rows: npt.NDArray[Any], block_rows: int) -> torch.Tensor:

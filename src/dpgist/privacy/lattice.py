@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 
 from dpgist.privacy.plan import Block
@@ -29,24 +30,32 @@ def grid_bits(rows_about: int | None, length: int) -> int:
 def to_grid(features: torch.Tensor, block: Block) -> torch.Tensor:
     """Bound each row's features and truncate them to the block's grid.
 
-    Non-finite numbers become 0, the row is scaled into its norm bound, clamped at 0 if the block
-    is declared non-negative, truncated toward 0, and its norm is checked once more in integers; a
-    row that still fails is set to zero.
+    The row is clamped at 0 if the block is declared non-negative, scaled into its norm bound,
+    truncated toward 0, and its norm is checked once more in integers; a row that fails, as every
+    row with a non-finite number does, is set to zero.
 
     Guarantee: every returned row holds integers with squared norm at most
     ``bound_squared * 4**bits`` (and none below 0 if non-negative), for any input.
 
     Privacy: row by row; a row's integers depend on nothing but that row's features.
     """
-    finite = torch.nan_to_num(features.double(), nan=0.0, posinf=0.0, neginf=0.0)
+    grid = features.to(torch.float64, copy=True)
     if block.non_negative:
-        finite = finite.clamp_(min=0.0)
+        grid.clamp_(min=0.0)
     bound = math.sqrt(block.bound_squared)
-    norm = finite.square().sum(dim=1, keepdim=True).sqrt_()
+    norm = grid.square().sum(dim=1, keepdim=True).sqrt_()
     shrunk = torch.where(norm <= bound, bound, norm * _SHRINK)
-    grid = finite.mul_(bound * 2.0**block.bits / shrunk).trunc_()
+    _truncate(grid.mul_(bound * 2.0**block.bits / shrunk))
     inside = grid.square().sum(dim=1, keepdim=True) <= block.bound_squared * 4**block.bits
-    return torch.where(inside, grid, 0.0)
+    return grid if bool(inside.all()) else torch.where(inside, grid, 0.0)
+
+
+def _truncate(grid: torch.Tensor) -> None:
+    """Round toward 0 in place; numpy's is ten times as fast as torch's on a CPU."""
+    if grid.device.type == "cpu":
+        np.trunc(grid.numpy(), out=grid.numpy())
+    else:
+        grid.trunc_()
 
 
 def check_grid(block: Block, block_rows: int, rows_about: int | None) -> None:

@@ -157,7 +157,8 @@ class Ledger:
 
     def remaining_epsilon(self) -> float:
         """The largest epsilon one more release could still have here, rounded down."""
-        return _epsilon_left(self.cap_units - self.spent_units(), self.delta)
+        spent = self.spent_units()
+        return _epsilon_left(self.cap_units - spent, self.delta) if spent else self.epsilon
 
     def check_terms(self, budget: Budget, *, name: str, max_rows_per_person: int) -> None:
         """Refuse a release that this ledger was not made for."""
@@ -319,9 +320,10 @@ def _check_room(units: int, spent: int, cap: int, epsilon: float, delta: float) 
     if spent + units <= cap:
         return
     would_be = epsilon_of(mu_from_units(spent + units), delta)
+    left = _epsilon_left(cap - spent, delta) if spent else epsilon
     raise BudgetExceeded(
         f"this release would bring epsilon to {would_be:.4g} of {epsilon:g} (delta={delta:g}); "
-        f"there is room for one of epsilon {_epsilon_left(cap - spent, delta):.4g} at most. "
+        f"there is room for one of epsilon {left:.4g} at most. "
         "No row was read"
     )
 

@@ -103,8 +103,8 @@ def _accepted(proposals: int, noise_std: float, bits: Bits) -> _Integers:
     words = bits.words(2 * proposals)
     pick, point = words[:proposals], words[proposals:]
     strip = np.searchsorted(_LAST_PICK, (pick & _MASK32).astype(np.uint32), side="left")
-    coin = ((pick >> np.uint64(_PICK_BITS)) & _MASK31).astype(np.int64) * 2.0**-_COIN_BITS
-    inside = (point >> np.uint64(1)).astype(np.int64) * 2.0 ** -(_POINT_BITS - 1)
+    coin = np.ldexp(((pick >> np.uint64(_PICK_BITS)) & _MASK31).astype(np.float64), -_COIN_BITS)
+    inside = np.ldexp((point >> np.uint64(1)).astype(np.float64), 1 - _POINT_BITS)
 
     keep_probability = _EDGE_RATIO[strip] * _exp_minus(_drop(strip, inside))
     kept = coin < keep_probability
@@ -125,7 +125,7 @@ def _accepted(proposals: int, noise_std: float, bits: Bits) -> _Integers:
         if kept[index]:
             draws[index] = _settle_rounding(int(strip[index]), exact_point, noise_std)
     np.negative(draws, out=draws, where=(pick >> np.uint64(63)).astype(bool))
-    return draws[kept]
+    return np.asarray(draws[kept])
 
 
 def _drop(strip: _Integers, inside: _Floats) -> _Floats:

@@ -31,6 +31,6 @@ class Private(Generic[T]):
     def _refuse(self, *_: object) -> NoReturn:
         raise PrivacyError("private rows cannot be looked at; release a gist and use that")
 
-    __len__ = __iter__ = __getitem__ = __contains__ = __bool__ = __eq__ = _refuse  # type: ignore[assignment]
-    __reduce_ex__ = __reduce__ = __getstate__ = __copy__ = __deepcopy__ = _refuse  # type: ignore[assignment]
+    __len__ = __iter__ = __getitem__ = __contains__ = __bool__ = __eq__ = _refuse
+    __reduce_ex__ = __reduce__ = __getstate__ = __copy__ = __deepcopy__ = _refuse
     __hash__ = None  # type: ignore[assignment]

@@ -21,7 +21,7 @@ class ReleasedBlock:
 
     def sums(self) -> npt.NDArray[np.float64]:
         """The noisy sums in the features' own units."""
-        return self.values * 2.0**-self.block.bits
+        return np.ldexp(self.values.astype(np.float64), -self.block.bits)
 
     @property
     def noise_std(self) -> float:
