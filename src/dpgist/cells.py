@@ -44,7 +44,7 @@ def numbers(cells: pa.Array) -> tuple[Floats, Mask]:
 
     Privacy: row-wise and unbounded; for the private pass alone.
     """
-    cells = _flat(cells)
+    cells = flat(cells)
     if not is_numeric(cells.type):
         cells = texts(cells)
         return _numbers_in(cells), _absent(cells)
@@ -58,7 +58,7 @@ def days(cells: pa.Array, form: str) -> tuple[Floats, Mask]:
 
     Privacy: row-wise and unbounded; for the private pass alone.
     """
-    cells = _flat(cells)
+    cells = flat(cells)
     if pa.types.is_date32(cells.type):
         return _floats(cells.cast(pa.int32())), _absent(cells)
     if pa.types.is_date64(cells.type):
@@ -93,7 +93,7 @@ def texts(cells: pa.Array) -> pa.LargeStringArray:
 
     Privacy: row-wise; for the private pass alone.
     """
-    cells = _flat(cells)
+    cells = flat(cells)
     if is_text(cells.type):
         stripped = pc.ascii_trim_whitespace(cells.cast(pa.large_string()))
         empty = pc.equal(pc.binary_length(stripped), 0)
@@ -119,6 +119,18 @@ def cell_text(value: Any) -> str | None:
         return None
 
 
+def flat(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array without chunks, dictionary or extension type.
+
+    Privacy: row-wise; for the private pass alone.
+    """
+    if isinstance(cells, pa.ChunkedArray):
+        cells = cells.combine_chunks()
+    if isinstance(cells, pa.ExtensionArray):
+        cells = cells.storage
+    return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether an Arrow type holds text. Privacy: looks at a type, not at cells."""
     checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -134,14 +146,6 @@ def is_numeric(kind: pa.DataType) -> bool:
     """Whether an Arrow type holds numbers. Privacy: looks at a type, not at cells."""
     checks = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
     return any(check(kind) for check in checks)
-
-
-def _flat(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(cells, pa.ChunkedArray):
-        cells = cells.combine_chunks()
-    if isinstance(cells, pa.ExtensionArray):
-        cells = cells.storage
-    return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
 
 
 def _absent(cells: pa.Array) -> Mask:

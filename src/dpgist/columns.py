@@ -16,6 +16,9 @@ from typing import Any
 EXACT_LIMIT = 10**15
 """Up to here integers, and numbers in units of their last decimal, survive encoding exactly."""
 
+MOST_PIXELS = 1024
+"""An image may be this many pixels high or wide."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerColumn:
@@ -157,7 +160,36 @@ class DateColumn:
                 return
 
 
-Column = IntegerColumn | NumberColumn | CategoryColumn | BooleanColumn | DateColumn
+@dataclass(frozen=True, kw_only=True)
+class ImageColumn:
+    """Images of one size: grey for one channel, red-green-blue for three; 8 bits a channel.
+
+    Images of any other size or mode break the schema; they are neither resized nor converted.
+
+    Privacy: public; the size must be known without looking at the private images.
+    """
+
+    name: str
+    height: int
+    width: int
+    channels: int = 1
+
+    @property
+    def n_values(self) -> int:
+        """Numbers in one image. Privacy: public facts only."""
+        return self.height * self.width * self.channels
+
+    def problems(self) -> Iterator[str]:
+        """Yield each contradiction in this column. Privacy: public facts only."""
+        for field in ("height", "width"):
+            size = getattr(self, field)
+            if not is_integer(size) or not 1 <= size <= MOST_PIXELS:
+                yield f"{field} must be an integer from 1 to {MOST_PIXELS}, got {size!r}"
+        if not is_integer(self.channels) or self.channels not in (1, 3):
+            yield f"channels must be 1 (grey) or 3 (colour), got {self.channels!r}"
+
+
+Column = IntegerColumn | NumberColumn | CategoryColumn | BooleanColumn | DateColumn | ImageColumn
 
 COLUMN_TYPES: dict[str, type[Column]] = {
     "integer": IntegerColumn,
@@ -165,6 +197,7 @@ COLUMN_TYPES: dict[str, type[Column]] = {
     "category": CategoryColumn,
     "boolean": BooleanColumn,
     "date": DateColumn,
+    "image": ImageColumn,
 }
 
 

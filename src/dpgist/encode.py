@@ -3,9 +3,9 @@
 A cell that breaks the schema never raises and never touches another row. It becomes null where
 the column is nullable; otherwise a category becomes ``other``, else its ``default``, else falls
 into an implicit bucket that always exists, and a number or date is clipped into its range, or
-becomes its ``default``, else the middle of the range, if it cannot be read at all. Only
-``+ - * /``, rounding and comparisons in float64 touch the values, so a row's bits do not depend
-on where it stands.
+becomes its ``default``, else the middle of the range, if it cannot be read at all; an image is
+all zeros. Only ``+ - * /``, rounding and comparisons in float64 touch the values, so a row's bits
+do not depend on where it stands.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ import pyarrow as pa
 
 from dpgist import cells as read
 from dpgist.cells import Codes, Floats, Mask
+from dpgist.pixels import pixels, raw_images
 from dpgist.schema import (
     BooleanColumn,
     CategoryColumn,
     Column,
     DateColumn,
+    ImageColumn,
     IntegerColumn,
     NumberColumn,
     Schema,
@@ -42,18 +44,20 @@ class Slot:
     ``allowed`` says which options a generator may emit (the implicit bucket for undeclared
     values is never emitted). A nullable interval column has two slots: the interval, and a
     choice (present, null) right after it; the interval is 0 wherever the cell is null
-    (``gate`` is the coordinate of "present" that multiplies it).
+    (``gate`` is the coordinate of "present" that multiplies it). ``image``: ``width`` coordinates
+    in [0, 1], one channel after the other; ``shape`` is (channels, height, width).
 
     Privacy: public; follows from the schema.
     """
 
     column: str
-    kind: Literal["interval", "choice"]
+    kind: Literal["interval", "choice", "image"]
     start: int
     width: int
     allowed: tuple[bool, ...] = ()
     ordered: bool = False
     gate: int | None = None
+    shape: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +277,42 @@ class _Choice:
         return read.choices(cells, self.values)
 
 
-def _codec(column: Column) -> _Interval | _Choice:
+@dataclass(frozen=True, kw_only=True)
+class _Image:
+    """Images: a coordinate for each channel of each pixel, channels first as networks want them."""
+
+    column: ImageColumn
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.column.channels, self.column.height, self.column.width
+
+    @property
+    def n_pixels(self) -> int:
+        return self.column.height * self.column.width
+
+    def slots(self, start: int) -> tuple[Slot, ...]:
+        name, width = self.column.name, self.column.n_values
+        return (Slot(column=name, kind="image", start=start, width=width, shape=self.shape),)
+
+    def fill(self, rows: Floats, start: int, cells: pa.Array) -> Mask:
+        values, broken = pixels(cells, self.column)
+        channels = self.column.channels
+        by_channel = values.reshape(-1, self.n_pixels, channels).swapaxes(1, 2)
+        part = rows[:, start : start + self.column.n_values]
+        np.divide(by_channel, 255.0, out=part.reshape(-1, channels, self.n_pixels))
+        return broken
+
+    def take(self, rows: Floats, start: int) -> pa.Array:
+        part = rows[:, start : start + self.column.n_values]
+        values = np.rint(np.clip(part, 0.0, 1.0) * 255.0).astype(np.uint8)
+        by_pixel = values.reshape(-1, self.column.channels, self.n_pixels).swapaxes(1, 2)
+        return raw_images(by_pixel.reshape(values.shape))
+
+
+def _codec(column: Column) -> _Interval | _Choice | _Image:
+    if isinstance(column, ImageColumn):
+        return _Image(column=column)
     if isinstance(column, BooleanColumn):
         default = None if column.default is None else int(column.default)
         return _Choice(column=column, values=("false", "true"), other=None, default=default)

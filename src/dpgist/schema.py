@@ -20,6 +20,7 @@ from dpgist.columns import (
     CategoryColumn,
     Column,
     DateColumn,
+    ImageColumn,
     IntegerColumn,
     NumberColumn,
     is_integer,
@@ -34,6 +35,7 @@ __all__ = [
     "CategoryColumn",
     "Column",
     "DateColumn",
+    "ImageColumn",
     "IntegerColumn",
     "NumberColumn",
     "Schema",
@@ -82,6 +84,14 @@ class Schema:
                 return column
         known = ", ".join(column.name for column in self.columns)
         raise KeyError(f"the schema has no column {name!r}; it has {known}")
+
+    @property
+    def image(self) -> ImageColumn | None:
+        """The image column, if this is a table of images.
+
+        Privacy: public facts only.
+        """
+        return next((column for column in self.columns if isinstance(column, ImageColumn)), None)
 
     @staticmethod
     def load(path: str | Path) -> Schema:
@@ -230,6 +240,7 @@ def _table_problems(table: Mapping[str, Any], unread: Set[str] = frozenset()) ->
         both = sorted({*names, *unread} & set(ignore))
         yield from (f"column {name!r}: both declared and ignored; drop one" for name in both)
     yield from _label_problems(table.get("label"), columns, unread)
+    yield from _image_problems(table.get("label"), columns)
 
 
 def _column_problems(column: Column) -> Iterator[str]:
@@ -247,6 +258,18 @@ def _label_problems(label: Any, columns: tuple[Column, ...], unread: Set[str]) -
         yield f"[table]: label {label!r} is not a declared column"
     elif not isinstance(found, CategoryColumn | BooleanColumn):
         yield f"column {label!r}: the label must be a category or a boolean, not {type_name(found)}"
+
+
+def _image_problems(label: Any, columns: tuple[Column, ...]) -> Iterator[str]:
+    images = [column.name for column in columns if isinstance(column, ImageColumn)]
+    if len(images) > 1:
+        yield f"there may be only one image column, not {', '.join(map(repr, images))}"
+    others = [c.name for c in columns if c.name not in images and c.name != label]
+    if images and others:
+        yield (
+            f"a table of images has no column but the image and the label; "
+            f"drop or ignore {', '.join(map(repr, others))}"
+        )
 
 
 def _count_problems(value: Any, field: str) -> Iterator[str]:

@@ -131,7 +131,7 @@ def category(**settings):
         (column(type="number", min=0, max=1, decimals=-1), "column 'a': decimals must be"),
         (column(type="number", min=0, max=1e9, decimals=9), "column 'a': min and max may be"),
         (column(type="number", min=0, max=1, nullable=1), "column 'a': nullable must be true"),
-        (column(type="image"), "column 'a': type 'image' is unknown; choose one of integer"),
+        (column(type="picture"), "column 'a': type 'picture' is unknown; choose one of integer"),
         (column(min=0), "column 'a': type is missing"),
         (category(values=[]), "column 'a': values is empty"),
         (category(values="xy"), "column 'a': values must be a list"),

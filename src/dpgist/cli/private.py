@@ -11,9 +11,10 @@ import typer
 from dpgist import workflow
 from dpgist.artefact import refuse_bad_output
 from dpgist.cli.console import app, note, private_pass, training_bar
+from dpgist.draft import draft_schema
 from dpgist.errors import DataError
 from dpgist.methods import METHODS, Method
-from dpgist.outputs import Outputs, save_release, synthesize_into
+from dpgist.outputs import Outputs, save_release, synthesize_into, write_text
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget, Relation
 from dpgist.schema import Schema
@@ -26,7 +27,10 @@ app.add_typer(ledger_app, name="ledger", no_args_is_help=True)
 
 Data = Annotated[
     Path,
-    typer.Argument(help="The private table: .csv, .csv.gz, .parquet (file or folder), .arrow."),
+    typer.Argument(
+        help="The private table: .csv, .csv.gz, .parquet (file or folder), .arrow; or images: .npz,"
+        " images-idx3-ubyte, a folder with a sub-folder per class."
+    ),
 ]
 SchemaFile = Annotated[
     Path, typer.Option("--schema", help="Schema file (TOML), public facts only.")
@@ -99,6 +103,31 @@ def schema_check(schema: Annotated[Path, typer.Argument(help="Schema file (TOML)
         raise typer.Exit(1) from None
     label = f"label {found.label}" if found.label else "no label"
     typer.echo(f"ok: {found.name}, {len(found.columns)} columns, {label}")
+
+
+@schema_app.command("draft")
+def schema_draft(
+    public: Annotated[Path, typer.Argument(help="A PUBLIC table: .csv, .csv.gz or .parquet.")],
+    out: Annotated[Path | None, typer.Option(help="The schema file. Default: print it.")] = None,
+    force: Force = False,
+) -> None:
+    """Draft a commented schema from PUBLIC data, for a person to correct.
+
+    **Never run this on private rows.** A schema is public, and a draft holds the smallest and
+    largest numbers, the dates and the values of the rows it was made from: no guarantee covers
+    that. Use a public sample, an older published table, or a few made-up rows.
+
+    Example: `dpgist schema draft published-sample.csv --out patients.toml`
+    """
+    if out is not None:
+        refuse_bad_output(out, force=force)
+    note(f"drafting from {public}, taken to be public; never do this with private rows")
+    text = draft_schema(public)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    write_text(text, out, force=force)
+    typer.echo(str(out))
 
 
 @ledger_app.command("create")

@@ -237,6 +237,7 @@ class RowSummation:
 
     def __init__(self, query: Query, blocks: tuple[Block, ...], row_map: PreparedMap) -> None:
         self.recipe = json.dumps(query.recipe, sort_keys=True)
+        self.schema = query.encoder.schema
         self.columns = query.encoder.columns
         self.block_rows = ROWS_READ
         self._encoder, self._blocks, self._map = query.encoder, blocks, row_map

@@ -15,13 +15,17 @@ import pyarrow as pa
 
 from dpgist.errors import DataError
 from dpgist.schema import Schema
+from dpgist.sources.array_file import idx_arrays, is_idx, npz_arrays
+from dpgist.sources.arrays import memory_arrays
 from dpgist.sources.arrow_file import ArrowFile, ParquetFiles
 from dpgist.sources.blocks import Reader, cut_blocks
 from dpgist.sources.csv_file import CsvFile
 from dpgist.sources.header import check_header
+from dpgist.sources.image_folder import ImageFolder
+from dpgist.sources.images import NamedImages
 from dpgist.sources.table import table_reader
 
-__all__ = ["Source", "Summation", "open_source"]
+__all__ = ["Reader", "Source", "Summation", "open_source", "table_file"]
 
 
 class Summation(Protocol):
@@ -35,6 +39,11 @@ class Summation(Protocol):
     @property
     def recipe(self) -> str:
         """Public JSON that describes the summation. Privacy: public."""
+        ...
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns mean. Privacy: public."""
         ...
 
     @property
@@ -56,7 +65,8 @@ class Source(Protocol):
     """Private rows that can be checked by their header and summed in one pass.
 
     ``kind`` says what the user handed over, so that sampling can return the same:
-    "pandas", "polars", "pyarrow", "csv" or "parquet".
+    "pandas", "polars", "pyarrow", "csv" or "parquet", and for images also "arrays", "npz", "idx"
+    or "folder".
 
     Privacy: holds private rows; its ``repr`` shows none of them, nor how many there are.
     """
@@ -93,15 +103,37 @@ class _OneProcess:
         return f"<{self.kind} source>"
 
 
-def open_source(data: Any) -> Source:
-    """The source for a pandas or polars frame, an Arrow table, or a path; reads no row.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Images:
+    """Images without column names, which one process reads from beginning to end."""
 
-    Paths: ``.csv``, ``.csv.gz``, ``.parquet`` (a file, or a folder of them) and ``.arrow``.
+    kind: str
+    reader: Reader
+
+    def check(self, schema: Schema) -> None:
+        check_header(NamedImages(reader=self.reader, schema=schema).header(), schema)
+
+    def partial_sums(self, summation: Summation) -> Iterator[Any]:
+        named = NamedImages(reader=self.reader, schema=summation.schema)
+        yield summation(cut_blocks(named.tables(summation.columns), summation.block_rows))
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} source>"
+
+
+def open_source(data: Any) -> Source:
+    """The source for a pandas or polars frame, an Arrow table, arrays, or a path; reads no row.
+
+    Paths: ``.csv``, ``.csv.gz``, ``.parquet`` (a file, or a folder of them) and ``.arrow``; for
+    images also ``.npz``, idx files and a folder with a sub-folder per class. Arrays: a tuple
+    (x, y) or a dict of numpy arrays.
 
     Privacy: reads no row; the result holds private rows and shows none.
     """
     if isinstance(data, str | Path):
         return _open_path(Path(data))
+    if isinstance(data, tuple | dict):
+        return _Images(kind="arrays", reader=memory_arrays(data))
     kind, reader = table_reader(data)
     return _OneProcess(kind=kind, reader=reader)
 
@@ -109,14 +141,30 @@ def open_source(data: Any) -> Source:
 def _open_path(path: Path) -> Source:
     if not path.exists():
         raise DataError(f"there is no file or folder {path}; check the path")
+    if path.is_dir() and not any(path.glob("*.parquet")):
+        return _Images(kind="folder", reader=ImageFolder(path=path))
+    if path.suffix.lower() == ".npz":
+        return _Images(kind="npz", reader=npz_arrays(path))
+    if is_idx(path):
+        return _Images(kind="idx", reader=idx_arrays(path))
+    kind, reader = table_file(path)
+    return _OneProcess(kind=kind, reader=reader)
+
+
+def table_file(path: Path) -> tuple[str, Reader]:
+    """The kind of a table in a file, by the file's name, and a reader for it.
+
+    Privacy: reads no row.
+    """
     name = path.name.lower()
     if path.is_dir() or name.endswith(".parquet"):
-        return _OneProcess(kind="parquet", reader=ParquetFiles(path=path))
+        return "parquet", ParquetFiles(path=path)
     if name.endswith((".csv", ".csv.gz")):
-        return _OneProcess(kind="csv", reader=CsvFile(path=path))
+        return "csv", CsvFile(path=path)
     if name.endswith(".arrow"):
-        return _OneProcess(kind="pyarrow", reader=ArrowFile(path=path))
+        return "pyarrow", ArrowFile(path=path)
     raise DataError(
         f"the name {path.name} does not say what the file is; it must end in .csv, .csv.gz, "
-        ".parquet or .arrow, or be a folder of .parquet files"
+        ".parquet or .arrow, or be a folder of .parquet files; images may be in .npz or "
+        "images-idx3-ubyte files, or a folder with a sub-folder per class"
     )

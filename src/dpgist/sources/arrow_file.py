@@ -12,9 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpgist.errors import DataError
+from dpgist.pixels import is_file, is_raw
+from dpgist.sources.damage import damage_reported
 from dpgist.sources.header import Header
 
 _BATCH_ROWS = 65_536
+_BATCH_IMAGES = 1_024
 _FILE_MAGIC = b"ARROW1"
 
 
@@ -31,7 +34,7 @@ class ParquetFiles:
         """Names and types from the footers. Privacy: reads no row."""
         schemas = []
         for path in self._files():
-            with _damage_reported(path), pq.ParquetFile(path) as file:
+            with damage_reported(path), pq.ParquetFile(path) as file:
                 schemas.append((path, _header(file.schema_arrow)))
         _, first = schemas[0]
         for path, other in schemas[1:]:
@@ -45,8 +48,10 @@ class ParquetFiles:
     def tables(self, columns: tuple[str, ...]) -> Iterator[pa.Table]:
         """Every row once. Privacy: private rows, for the curator."""
         for path in self._files():
-            with _damage_reported(path), pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+            with damage_reported(path), pq.ParquetFile(path) as file:
+                large = any(is_raw(kind) or is_file(kind) for kind in file.schema_arrow.types)
+                batch_rows = _BATCH_IMAGES if large else _BATCH_ROWS
+                for batch in file.iter_batches(batch_rows, columns=list(columns)):
                     yield _selected(batch, columns)
 
     def _files(self) -> list[Path]:
@@ -69,13 +74,13 @@ class ArrowFile:
 
     def header(self) -> Header:
         """Names and types from the file's schema. Privacy: reads no row."""
-        with _damage_reported(self.path), self._opened() as (schema, _):
+        with damage_reported(self.path), self._opened() as (schema, _):
             self._check_whole()
             return _header(schema)
 
     def tables(self, columns: tuple[str, ...]) -> Iterator[pa.Table]:
         """Every row once. Privacy: private rows, for the curator."""
-        with _damage_reported(self.path), self._opened() as (_, batches):
+        with damage_reported(self.path), self._opened() as (_, batches):
             for batch in batches:
                 yield _selected(batch, columns)
 
@@ -106,15 +111,3 @@ def _selected(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.Table:
 
 def _header(schema: pa.Schema) -> Header:
     return Header(names=tuple(schema.names), types=tuple(schema.types))
-
-
-@contextmanager
-def _damage_reported(path: Path) -> Iterator[None]:
-    """Turn Arrow's complaints, which may quote the file, into one that does not."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError):
-        raise DataError(
-            f"{path} cannot be read; it is damaged, cut short, of another format than its name "
-            "says, or not yours to open"
-        ) from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import zlib
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from typing import IO
 import pyarrow as pa
 
 from dpgist.errors import DataError
+from dpgist.sources.damage import damage_reported
 from dpgist.sources.header import Header
 
 _BATCH_ROWS = 8_192
@@ -73,14 +73,9 @@ class CsvFile:
             yield file
 
     def _check_whole(self) -> None:
-        try:
-            with self._lines() as lines:
-                while self._packed and lines.read(1 << 20):
-                    pass
-        except (OSError, EOFError, zlib.error):
-            raise DataError(
-                f"{self.path} cannot be read; it is damaged, cut short, or not yours to open"
-            ) from None
+        with damage_reported(self.path), self._lines() as lines:
+            while self._packed and lines.read(1 << 20):
+                pass
 
 
 def records(lines: Iterator[str], *, n_fields: int) -> Iterator[list[str | None]]:

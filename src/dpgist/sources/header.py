@@ -10,7 +10,8 @@ import pyarrow as pa
 from dpgist.cells import is_numeric, is_text, is_whole
 from dpgist.columns import repeated
 from dpgist.errors import DataError
-from dpgist.schema import Column, Schema, type_name
+from dpgist.pixels import is_file, is_raw, pillow
+from dpgist.schema import Column, ImageColumn, Schema, type_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,12 +19,14 @@ class Header:
     """Names and physical types of a source's columns.
 
     A type of None is text that the schema gives meaning; a type that Arrow cannot hold is a name.
+    ``image_size`` is (height, width, channels) where the form of the data fixes it.
 
     Privacy: public, unless a text file has no header: see :func:`check_header`.
     """
 
     names: tuple[str, ...]
     types: tuple[pa.DataType | str | None, ...]
+    image_size: tuple[int, int, int] | None = None
 
 
 def check_header(header: Header, schema: Schema) -> None:
@@ -58,6 +61,8 @@ def check_header(header: Header, schema: Schema) -> None:
     problems = [problem for c in schema.columns if (problem := _type_problem(c, types[c.name]))]
     if problems:
         raise DataError("; ".join(problems))
+    if schema.image is not None:
+        _check_image(schema.image, types[schema.image.name], header.image_size)
 
 
 def _columns(names: list[str]) -> str:
@@ -66,12 +71,38 @@ def _columns(names: list[str]) -> str:
 
 def _type_problem(column: Column, found: pa.DataType | str | None) -> str | None:
     accepts, wanted = _ACCEPTED[type_name(column)]
+    if found is None and isinstance(column, ImageColumn):
+        found = "text or objects"
     if found is None or (isinstance(found, pa.DataType) and accepts(_value_type(found))):
         return None
     return (
         f"column {column.name!r} is declared {type_name(column)} but stored as {found}; "
         f"cast it to {wanted}, or change its type in the schema"
     )
+
+
+def _check_image(
+    column: ImageColumn, found: pa.DataType, size: tuple[int, int, int] | None
+) -> None:
+    """Raw pixels must be as many as declared, and files need the library that reads them."""
+    declared = (column.height, column.width, column.channels)
+    found = _value_type(found)
+    if size is not None and size != declared:
+        raise DataError(
+            f"the data's images are {_size(size)}, but column {column.name!r} is declared as "
+            f"{_size(declared)}; correct the schema, or resize the images"
+        )
+    if is_raw(found) and found.byte_width != column.n_values:
+        raise DataError(
+            f"column {column.name!r} holds {found.byte_width} bytes an image, but images of "
+            f"{_size(declared)} have {column.n_values}; correct the schema, or resize the images"
+        )
+    if is_file(found):
+        pillow()
+
+
+def _size(size: tuple[int, int, int]) -> str:
+    return f"{size[0]} x {size[1]} pixels with {size[2]} channel{'' if size[2] == 1 else 's'}"
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
@@ -91,10 +122,15 @@ def _is_date(kind: pa.DataType) -> bool:
     return any(check(kind) for check in checks)
 
 
+def _is_image(kind: pa.DataType) -> bool:
+    return is_raw(kind) or is_file(kind) or bool(pa.types.is_null(kind))
+
+
 _ACCEPTED: dict[str, tuple[Callable[[pa.DataType], bool], str]] = {
     "integer": (_is_numeric, "an integer, float or decimal type"),
     "number": (_is_numeric, "an integer, float or decimal type"),
     "category": (_is_category, "a string, integer or boolean type"),
     "boolean": (_is_category, "a boolean, integer or string type"),
     "date": (_is_date, "a date, timestamp or string type"),
+    "image": (_is_image, "a binary type (PNG or JPEG files; of fixed size for raw pixels)"),
 }
