@@ -12,7 +12,7 @@ demo: $(VENV)/.core
 	$(BIN)/dpgist demo --out demo-output --force
 
 test: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not slow and not data and not gpu"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not data and not gpu"
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check

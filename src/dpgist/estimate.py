@@ -22,7 +22,7 @@ SECONDS_PER_CELL = 2.0e-7
 """Private pass: time per row and column (reading and encoding)."""
 SECONDS_PER_DRAW = 3.0e-7
 """Noise: time per coordinate on one core."""
-BASE_BYTES = 400 * 2**20
+BASE_BYTES = 450 * 2**20
 """The libraries themselves."""
 COPIES_OF_A_BLOCK = 6
 """Block-sized float64 arrays alive at once in the private pass."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,12 @@ class Outputs:
         for path in outputs.files():
             refuse_bad_output(path, force=force)
         return outputs
+
+    def discard_if_empty(self) -> None:
+        """Take back the folders, unless something was written into them."""
+        for folder in (self.folder / "plots", self.folder):
+            with suppress(OSError):  # not empty
+                folder.rmdir()
 
     @property
     def gist(self) -> Path:

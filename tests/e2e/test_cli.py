@@ -277,6 +277,39 @@ def test_a_generator_that_cannot_work_is_refused_before_anything_is_charged(
     assert outcome.status == 2
     assert "mixture" in outcome.err
     assert nothing_charged(ledger)
+    assert not (people / "all").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"--ledger": "nowhere.ledger"}, 2),
+        ({"--ledger": "small.ledger"}, 1),
+        ({"--delta": "2"}, 2),
+        ({"--schema": "nowhere.toml"}, 2),
+    ],
+    ids=str,
+)
+def test_a_refused_synthesize_leaves_no_folder_and_no_charge(dpgist, people, changes, status):
+    small = ["ledger", "create", "small.ledger", "--name", "people", "--epsilon", "0.1"]
+    assert dpgist(*small, "--delta", "1e-6").status == 0
+    options = {
+        "--schema": "people.toml", "--epsilon": "1", "--delta": "1e-6", "--out": "all"
+    } | changes  # fmt: skip
+    flat = [part for pair in options.items() for part in pair]
+    assert dpgist("synthesize", "people.csv", *flat).status == status
+    assert not (people / "all").exists()
+    assert nothing_charged(people / "small.ledger")
+
+
+def test_ctrl_c_in_the_private_pass_says_that_the_charge_stays(dpgist, release, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpgist.workflow.release", stop)
+    outcome = release()
+    assert outcome.status == 130
+    assert "stays spent" in outcome.err
 
 
 def test_the_default_number_of_rows_is_never_the_true_one(dpgist, people):

@@ -37,6 +37,7 @@ _to_grid = lattice.to_grid
 _class_sums = lattice.class_sums
 _distance = sensitivity._squared_distance
 _stds = sensitivity.grid_noise_stds
+_release_plan = curator.release_plan
 
 
 def scaled_noise(factor):
@@ -131,6 +132,13 @@ def open_ended(units, spent, cap, epsilon, delta):
     return None
 
 
+def looking_first(private, plan, budget, ledger, *, schema):
+    """A curator that reads the rows before it asks the ledger."""
+    stage = curator._PreparedStage(plan.stages[0].query(()), plan, 0, budget, schema)
+    curator._look(curator.opened(private), stage)
+    return _release_plan(private, plan, budget, ledger, schema=schema)
+
+
 def slot_dependent(self, rows):
     with torch.no_grad():
         features = self._map(rows)
@@ -162,5 +170,6 @@ PLANTS = [
     Plant("rows per person", curator, "grid_noise_stds", one_row_per_person, "T-AUDIT"),
     Plant("largest, not sum", ledger, "_spent", largest_charge, "T-LEDGER"),
     Plant("no cap", ledger, "_check_room", open_ended, "T-LEDGER"),
+    Plant("looks first", curator, "release_plan", looking_first, "T-LEDGER"),
     Plant("slots differ", rowmap.PreparedMap, "__call__", slot_dependent, "T-ROWWISE"),
 ]

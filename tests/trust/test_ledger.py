@@ -10,9 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgist.errors import ArtefactError, BudgetExceeded, DataError, PrivacyError
+from dpgist.privacy import curator
 from dpgist.privacy.accounting import mu_from_units, units_of
 from dpgist.privacy.ledger import Ledger
-from dpgist.privacy.plan import Budget
+from dpgist.privacy.plan import Block, Budget
+from dpgist.privacy.private import Private
+from dpgist.sources import open_source
+from tests.trust.worlds import Plain, plan_for, schema_of, signed_plan, table_of
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
@@ -184,3 +188,57 @@ def test_lines_are_plain_json_without_private_fields():
     ledger.charge(5, what={"method": "merf", "epsilon": 1.0, "recipe": "ab"})
     allowed = {"kind", "units", "time", "method", "epsilon", "recipe"}
     assert set(json.loads(json.dumps(ledger.entries()[1].body))) == allowed
+
+
+def test_whatever_is_refused_is_refused_before_the_charge():
+    """Terms, room, a budget beyond the sampler, a plan for another schema, a bad header."""
+    schema = schema_of(2)
+    table = table_of([(0.1, 0.2)], "a")
+    unequal = (Block(name="f", length=2), Block(name="g", length=2, weight=1e-10))
+    refusals = {
+        "name": (table, signed_plan(schema), BUDGET, schema_of(2, name="others")),
+        "room": (table, signed_plan(schema), Budget(epsilon=1.5, delta=1e-5), schema),
+        "tiny": (table, signed_plan(schema), Budget(epsilon=1e-13, delta=1e-13), schema),
+        "noise": (table, plan_for(schema, Plain(copies=2), unequal), BUDGET, schema),
+        "plan": (table, signed_plan(schema_of(2, rows_about=9)), BUDGET, schema),
+        "header": (table.drop(columns="x1"), signed_plan(schema), BUDGET, schema),
+    }
+    for name, (data, plan, budget, facts) in refusals.items():
+        cap = Budget(epsilon=1.0, delta=budget.delta)
+        ledger = Ledger.in_memory(name="world", budget=cap, max_rows_per_person=1)
+        source = Watched(open_source(data))
+        with pytest.raises((PrivacyError, ValueError, DataError)):
+            curator.release_plan(Private(source), plan, budget, ledger, schema=facts)
+        assert ledger.spent_units() == 0, name
+        assert not source.was_read, name
+
+
+def test_the_charge_is_on_disk_before_the_first_row_is_read(tmp_path):
+    ledger = Ledger.create(
+        tmp_path / "l", name="world", epsilon=1, delta=1e-5, relation="add_remove"
+    )
+    seen = []
+
+    class Late(Watched):
+        def partial_sums(self, summation):
+            seen.append(Ledger.open(tmp_path / "l").spent_units())
+            return super().partial_sums(summation)
+
+    source = Late(open_source(table_of([(0.1, 0.2)], "a")))
+    schema = schema_of(2)
+    curator.release_plan(Private(source), signed_plan(schema), BUDGET, ledger, schema=schema)
+    assert seen == [units_of(BUDGET)]
+
+
+class Watched:
+    """A source that remembers whether its rows were read."""
+
+    def __init__(self, source):
+        self.source, self.was_read, self.kind = source, False, source.kind
+
+    def check(self, schema):
+        self.source.check(schema)
+
+    def partial_sums(self, summation):
+        self.was_read = True
+        return self.source.partial_sums(summation)

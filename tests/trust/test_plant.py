@@ -41,6 +41,7 @@ CHECKS = {
     "T-LEDGER": [
         test_ledger.test_sixty_seven_releases_of_a_tenth_fit_and_the_next_does_not,
         test_ledger.test_a_release_of_the_whole_budget_fits_once,
+        test_ledger.test_whatever_is_refused_is_refused_before_the_charge,
     ],
     "T-ROWWISE": [test_rowwise.test_the_built_in_map_gives_a_row_the_same_integers_in_every_slot],
 }

@@ -16,12 +16,12 @@ from dpgist.schema import CategoryColumn, NumberColumn, Schema
 from dpgist.sources import open_source
 
 
-def schema_of(n_numbers=2, *, labelled=True, rows_per_person=1, **more):
+def schema_of(n_numbers=2, *, labelled=True, rows_per_person=1, name="world", **more):
     """Numbers x0.. in [0, 1] and, if labelled, a class of two declared values."""
     numbers = tuple(NumberColumn(name=f"x{i}", min=0.0, max=1.0) for i in range(n_numbers))
     label = (CategoryColumn(name="y", values=("a", "b")),) if labelled else ()
     return Schema(
-        name="world",
+        name=name,
         columns=(*numbers, *label),
         label="y" if labelled else None,
         max_rows_per_person=rows_per_person,

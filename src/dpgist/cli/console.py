@@ -52,9 +52,13 @@ def note(message: str) -> None:
 def private_pass() -> Iterator[None]:
     """Show that the private pass runs: elapsed time and no count, which would tell the rows."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=notes, transient=True) as progress:
-        progress.add_task("private pass")
-        yield
+    try:
+        with Progress(*columns, console=notes, transient=True) as progress:
+            progress.add_task("private pass")
+            yield
+    except KeyboardInterrupt:
+        note("stopped; a charge that was already made stays spent (see dpgist ledger show)")
+        raise
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from dpgist.artefact import artefact_kind, refuse_bad_output
 from dpgist.card import card_text
 from dpgist.cli.console import GeneratorKind, app, note, training_bar
 from dpgist.demo import run_demo
+from dpgist.errors import ArtefactError
 from dpgist.generators.model import read_model
 from dpgist.gist import read_gist
 from dpgist.outputs import model_card, refuse_unknown_table, write_table
@@ -31,9 +32,15 @@ def show_verb(
 
     Example: `dpgist show patients.gist`
     """
-    is_gist = artefact_kind(file) == "gist"
-    card = read_gist(file).card_dict() if is_gist else model_card(read_model(file))
-    typer.echo(json.dumps(card, indent=2) if as_json else card_text(card))
+    if artefact_kind(file) == "gist":
+        card = read_gist(file).card_dict()
+    else:
+        card = model_card(read_model(file))
+    try:
+        text = card_text(card)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtefactError(f"{file}: the card in it is damaged") from error
+    typer.echo(json.dumps(card, indent=2) if as_json else text)
 
 
 @app.command("train")

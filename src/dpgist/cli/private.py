@@ -257,10 +257,14 @@ def synthesize_verb(
     workflow.check_training(training, facts)
     workflow.check_table(data, facts)
     outputs = Outputs.prepare(out, force=force)
-    book = _book(ledger, out, facts, budget)
-    announce(budget, book)
-    with private_pass():
-        gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
+    try:
+        book = _book(ledger, out, facts, budget)
+        announce(budget, book)
+        with private_pass():
+            gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
+    except BaseException:
+        outputs.discard_if_empty()
+        raise
     save_release(gist, outputs)
     synthesize_into(
         outputs,

@@ -50,7 +50,10 @@ def epsilon_of(mu: float, delta: float) -> float:
 def units_of(budget: Budget) -> int:
     """mu^2 that a budget buys, in units, rounded down."""
     mu = Fraction(math.nextafter(mu_of(budget.epsilon, budget.delta), 0))
-    return math.floor(mu * mu * MU_SQUARED_UNITS)
+    units = math.floor(mu * mu * MU_SQUARED_UNITS)
+    if units < 2**20:  # rounding to units would cost more than a millionth of the budget
+        raise ValueError(f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is too small")
+    return units
 
 
 def mu_from_units(units: int) -> float:

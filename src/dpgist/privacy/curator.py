@@ -26,7 +26,7 @@ from dpgist.errors import PrivacyError
 from dpgist.privacy.accounting import mu_from_units, units_of
 from dpgist.privacy.lattice import class_sums, to_grid
 from dpgist.privacy.ledger import Ledger, LedgerStamp
-from dpgist.privacy.noise import add_rounded_gaussian
+from dpgist.privacy.noise import LARGEST_STD, add_rounded_gaussian
 from dpgist.privacy.opening import opened
 from dpgist.privacy.plan import COUNTS, HEALTH, Block, Budget, Plan, Query, Relation
 from dpgist.privacy.private import Private
@@ -140,6 +140,11 @@ class _PreparedStage:
         self.grid_stds = grid_noise_stds(
             self.blocks, budget.relation, per_person, mu_squared_units=self.units
         )
+        if max(self.grid_stds) > LARGEST_STD:
+            raise ValueError(
+                f"epsilon {budget.epsilon:g} needs more noise than the sampler can draw on this "
+                "grid; raise epsilon, or the weights of the smallest blocks"
+            )
         self.map = PreparedMap(query, rows_about=schema.rows_about)
 
     def with_noise(self, sums: _Sums) -> ReleasedStage:
