@@ -21,9 +21,9 @@ _SETTLING_BATCHES = 50
 class Objective(Protocol):
     """A loss of a generator's weights.
 
-    ``betas``, ``smallest_moment`` and ``average_rate`` are what suits its noise: Adam's memories and
-    epsilon, and the weight of the newest step in the running average of weights that becomes the
-    model. ``settle`` makes an averaged twin ready to be sampled from.
+    ``betas``, ``smallest_moment`` and ``average_rate`` are what suits its noise: Adam's memories
+    and epsilon, and the weight of the newest step in the running average of weights that becomes
+    the model. ``settle`` makes an averaged twin ready to be sampled from.
 
     Privacy: post-processing of a release; touches no row.
     """
