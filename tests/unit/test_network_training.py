@@ -7,11 +7,13 @@ from tests.made_gists import GRID, MIXED, STRIPES, gist_of, grid_table, mixed_ta
 from torch import nn
 
 from dpgist.artefact import read_artefact
+from dpgist.encode import Encoder
 from dpgist.features.compose import SideBySide
+from dpgist.generators.build import build_generator
 from dpgist.methods import Merf
 from dpgist.training import checkpoint
 from dpgist.training.loop import Training, train_generator
-from dpgist.training.matching import Target
+from dpgist.training.matching import Target, target_from
 from dpgist.training.objectives import TwoHalves
 
 SMALL = Merf(joint_frequencies=50, pair_frequencies=100, image_frequencies=200)
@@ -169,3 +171,23 @@ def test_the_model_is_the_running_average_of_the_weights(table_gist):
         )
     assert averaged.losses == newest.losses
     assert not same(averaged, newest)
+
+
+def test_bfloat16_in_the_network_leaves_pixels_and_loss_in_float32(image_gist):
+    encoder = Encoder(STRIPES)
+    sizes = {"latent": 4, "hidden": 32, "channels": 8}
+    network = build_generator("conv", encoder, sizes, generator=torch.Generator().manual_seed(0))
+    network.to(memory_format=torch.channels_last)
+    target = target_from(image_gist.released, class_allowed=encoder.class_allowed)
+    row_map = SMALL.row_map(STRIPES, feature_seed=0)
+    objective = TwoHalves(network, row_map, target, batch=200)
+    exact = objective.loss(torch.Generator().manual_seed(1))
+    objective._half = True
+    rough = objective.loss(torch.Generator().manual_seed(1))
+    rough.backward()
+    assert rough.dtype == torch.float32
+    assert float(rough.detach()) == pytest.approx(float(exact.detach()), rel=0.02)
+    assert float(rough.detach()) != float(exact.detach())
+    assert all(weights.grad.dtype == torch.float32 for weights in network.parameters())
+    pixels = objective._rows(network, torch.Generator().manual_seed(1))
+    assert len(torch.unique(pixels)) > 1000  # bfloat16 itself has some 500 values in their range
