@@ -13,6 +13,7 @@ from dpgist.schema import (
     BooleanColumn,
     CategoryColumn,
     DateColumn,
+    ImageColumn,
     IntegerColumn,
     NumberColumn,
     Schema,
@@ -43,6 +44,15 @@ GRID = Schema(
     label="kind",
 )
 
+STRIPES = Schema(
+    name="stripes",
+    columns=(
+        ImageColumn(name="image", height=8, width=8),
+        CategoryColumn(name="way", values=("across", "down")),
+    ),
+    label="way",
+)
+
 
 def mixed_table(n, seed=0):
     """Rows of MIXED: dose falls with age, gain is mostly 0, illness rises with age."""
@@ -69,6 +79,16 @@ def grid_table(n, seed=0):
     column, row = rng.integers(0, 5, n), rng.integers(0, 5, n)
     x, y = column + rng.normal(0, 0.2, n), row + rng.normal(0, 0.2, n)
     return pd.DataFrame({"x": x, "y": y, "kind": ((column + 2 * row) % 5).astype(str)})
+
+
+def stripe_images(n, seed=0):
+    """Rows of STRIPES: one bright stripe, across or down, at one of two places, and some grey."""
+    rng = np.random.default_rng(seed)
+    ways, places = rng.integers(0, 2, n), rng.choice([1, 5], n)
+    images = rng.integers(0, 40, (n, 8, 8))
+    for image, way, place in zip(images, ways, places, strict=True):
+        (image if way == 0 else image.T)[place : place + 2] = 230
+    return {"x": images.astype(np.uint8), "y": np.array(["across", "down"])[ways]}
 
 
 def gist_of(table, schema, method, *, epsilon=1.0, relation="add_remove", feature_seed=0):

@@ -167,7 +167,7 @@ def _sync_folder(folder: Path) -> None:
 def _serialise(kind: str, payload: Mapping[str, Any], tensors: Arrays) -> bytes:
     head = {"format": FORMAT, "kind": kind, "payload": payload, "sha256": _NO_DIGEST}
     text = json.dumps(head, sort_keys=True, separators=(",", ":"))
-    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     content = bytes(save(arrays, metadata={"dpgist": text}))
     digest = hashlib.sha256(content).hexdigest()
     # "sha256" sorts last, so its digits are the last run of zeros in the header.

@@ -144,7 +144,8 @@ def model_card(model: Model) -> dict[str, Any]:
 
     Privacy: a function of a release.
     """
-    settings = ", ".join(f"{name}={value}" for name, value in model.training.items())
+    chosen = {name: value for name, value in model.training.items() if value is not None}
+    settings = ", ".join(f"{name}={value}" for name, value in chosen.items())
     lines = [f"trained with {settings}", f"{len(model.losses)} steps"]
     if model.losses:
         lines[-1] += f", last loss {model.losses[-1]:.3g}"

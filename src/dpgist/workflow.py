@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dpgist.encode import Encoder
 from dpgist.errors import PrivacyError
 from dpgist.estimate import Estimate
 from dpgist.generators.model import Model
@@ -170,6 +171,14 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def check_training(training: Training, schema: Schema) -> None:
+    """Refuse, before anything is spent, training that could never make rows of this schema.
+
+    Privacy: public facts only.
+    """
+    training.resolved(Encoder(schema))
+
+
 def _refuse_bad_device(device: str) -> None:
     if device not in ("auto", "cpu", "cuda"):
         raise ValueError(f"device must be auto, cpu or cuda, got {device!r}")
@@ -194,6 +203,7 @@ def synthesize(
 
     Privacy: one release under the budget; the rest is post-processing.
     """
+    check_training(Training(), schema)
     if ledger is None:
         ledger = Ledger.in_memory(
             name=schema.name, budget=budget, max_rows_per_person=schema.max_rows_per_person

@@ -289,6 +289,28 @@ def test_ctrl_c_in_the_private_pass_says_that_the_charge_stays(dpgist, release, 
     assert "stays spent" in outcome.err
 
 
+def test_a_network_can_be_asked_for(dpgist, release, people):
+    assert release().status == 0
+    arguments = ("people.gist", "--out", "people.model", "--steps", "2", "--generator", "network")
+    assert dpgist("train", *arguments).status == 0
+    assert "generator=network" in dpgist("show", "people.model").out
+    drawn = dpgist("sample", "people.model", "--rows", "20", "--out", "rows.csv")
+    assert drawn.status == 0
+    assert len((people / "rows.csv").read_text().splitlines()) == 21
+
+
+@pytest.mark.parametrize("generator", ["magic", "conv"])
+def test_a_generator_that_cannot_work_is_refused_before_anything_is_charged(
+    dpgist, ledger, people, generator
+):
+    arguments = ["synthesize", "people.csv", "--schema", "people.toml", *BUDGET]
+    more = ["--ledger", "people.ledger", "--out", "all", "--generator", generator]
+    outcome = dpgist(*arguments, *more)
+    assert outcome.status == 2
+    assert "mixture" in outcome.err
+    assert nothing_charged(ledger)
+
+
 def test_the_default_number_of_rows_is_never_the_true_one(dpgist, people):
     counts = []
     for run in range(3):

@@ -10,6 +10,7 @@ from dpgist.errors import PrivacyError
 from dpgist.methods.merf import Merf
 from dpgist.privacy.plan import Block
 from dpgist.privacy.rowmap import PreparedMap
+from dpgist.schema import CategoryColumn, ImageColumn, Schema
 from tests.trust.worlds import budget_of, exact_sums, plan_for, schema_of, table_of
 
 SCHEMA = schema_of(5)
@@ -29,15 +30,15 @@ def same(some, others):
     return all(torch.equal(one, other) for one, other in zip(some, others, strict=True))
 
 
-def check_every_slot(row_map):
+def check_every_slot(row_map, width=WIDTH):
     rng = np.random.default_rng(6)
-    rows = torch.from_numpy(rng.random((row_map.block_rows, WIDTH)))
+    rows = torch.from_numpy(rng.random((row_map.block_rows, width)))
     expected = row_map(rows)
     for shift in (1, 2, 3, 7, 8, 16, 33, row_map.block_rows // 2 - 1):
         moved = row_map(torch.roll(rows, shift, dims=0))
         assert same([torch.roll(part, shift, dims=0) for part in expected], moved)
     strangers = rows.clone()
-    strangers[1:] = torch.from_numpy(rng.random((len(rows) - 1, WIDTH)) * 1e30)
+    strangers[1:] = torch.from_numpy(rng.random((len(rows) - 1, width)) * 1e30)
     assert same([p[:1] for p in expected], [p[:1] for p in row_map(strangers)])
     padded = rows.clone()
     padded[3:] = 0
@@ -46,6 +47,15 @@ def check_every_slot(row_map):
 
 def test_the_built_in_map_gives_a_row_the_same_integers_in_every_slot():
     check_every_slot(prepared())
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_map_of_images_gives_an_image_the_same_integers_in_every_slot(channels):
+    image = ImageColumn(name="image", height=28, width=28, channels=channels)
+    label = CategoryColumn(name="y", values=("a", "b"))
+    schema = Schema(name="images", columns=(image, label), label="y")
+    plan = Merf(image_frequencies=500).plan(schema, budget=budget_of(), feature_seed=0)
+    check_every_slot(prepared(plan), width=image.n_values)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -10,7 +10,7 @@ from dpgist.features.compose import ChoiceMap, SideBySide
 from dpgist.features.expected import expected_features
 from dpgist.features.fourier import FourierMap, draw_frequencies
 from dpgist.features.support import Support, column_supports
-from dpgist.generators.tabular import TabularGenerator
+from dpgist.generators.mixture import MixtureGenerator
 from dpgist.schema import IntegerColumn, NumberColumn, Schema
 
 
@@ -85,7 +85,7 @@ def test_choices_have_norm_one_and_no_negative_number():
 
 
 def sampled_rows(encoder, n, generator=None):
-    generator = generator or TabularGenerator(
+    generator = generator or MixtureGenerator(
         column_supports(encoder),
         n_classes=encoder.n_classes,
         n_components=1,
@@ -98,7 +98,7 @@ def sampled_rows(encoder, n, generator=None):
 def test_the_closed_form_is_the_mean_over_sampled_rows(group_size):
     encoder = Encoder(MIXED)
     supports = column_supports(encoder)
-    generator = TabularGenerator(
+    generator = MixtureGenerator(
         supports,
         n_classes=encoder.n_classes,
         n_components=1,

@@ -4,12 +4,12 @@ import json
 
 import pytest
 import torch
-from tests.made_gists import GRID, MIXED
+from tests.made_gists import GRID, MIXED, STRIPES
 
 from dpgist.errors import DataError
 from dpgist.methods import METHODS, Merf, method_from, settings
 from dpgist.privacy.plan import Budget
-from dpgist.schema import IntegerColumn, Schema
+from dpgist.schema import CategoryColumn, ImageColumn, IntegerColumn, Schema
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
@@ -33,15 +33,34 @@ def test_a_table_without_choices_has_no_category_block():
     assert [b.name for b in query_of(GRID).blocks] == ["fourier", "pairs"]
 
 
+def test_images_have_one_block_of_ten_thousand_features():
+    (block,) = query_of(STRIPES).blocks
+    assert (block.name, block.length, block.labelled) == ("fourier", 10_000, True)
+
+
+def test_length_scales_of_images_are_multiples_of_a_public_distance():
+    image = ImageColumn(name="image", height=28, width=28)
+    label = CategoryColumn(name="digit", values=tuple("0123456789"))
+    schema = Schema(name="digits", columns=(image, label), label="digit")
+    row_map = Merf(image_frequencies=400, image_scales=(0.5, 2.0)).row_map(schema, feature_seed=0)
+    frequencies = row_map.maps[0].frequencies
+    assert frequencies.dtype == torch.float32
+    typical = (784 / 6) ** 0.5
+    for first, scale in enumerate((0.5, 2.0)):
+        std = float(frequencies[first::2].std())
+        assert std == pytest.approx(1 / (scale * typical), rel=0.02)
+
+
 def test_blocks_are_unlabelled_without_a_label():
     schema = Schema(name="t", columns=(IntegerColumn(name="a", min=0, max=9),))
     assert not any(block.labelled for block in query_of(schema).blocks)
 
 
-def test_training_gets_the_very_map_that_was_released():
-    released = query_of(MIXED, feature_seed=9).row_map.state_dict()
-    again = Merf().row_map(MIXED, feature_seed=9).state_dict()
-    other = Merf().row_map(MIXED, feature_seed=10).state_dict()
+@pytest.mark.parametrize("schema", [MIXED, STRIPES], ids=["table", "images"])
+def test_training_gets_the_very_map_that_was_released(schema):
+    released = query_of(schema, feature_seed=9).row_map.state_dict()
+    again = Merf().row_map(schema, feature_seed=9).state_dict()
+    other = Merf().row_map(schema, feature_seed=10).state_dict()
     assert all(torch.equal(released[name], again[name]) for name in released)
     assert not torch.equal(released["maps.0.frequencies"], other["maps.0.frequencies"])
 
@@ -67,6 +86,8 @@ def test_settings_survive_json_and_rebuild_the_method():
         {"pair_frequencies": 0},
         {"joint_scales": ()},
         {"pair_scales": (1.0, -1.0)},
+        {"image_scales": (0.0,)},
+        {"image_frequencies": 0},
         {"pair_weight": 0.0},
         {"joint_weight": float("nan")},
     ],

@@ -6,12 +6,12 @@ import polars
 import pyarrow as pa
 import pytest
 from scipy.stats import chisquare
-from tests.made_gists import MIXED, gist_of, mixed_table
+from tests.made_gists import MIXED, STRIPES, gist_of, mixed_table, stripe_images
 
 from dpgist.artefact import read_artefact, write_artefact
 from dpgist.errors import ArtefactError
+from dpgist.generators.mixture import _draw
 from dpgist.generators.model import read_model
-from dpgist.generators.tabular import _draw
 from dpgist.methods import Merf
 from dpgist.training.loop import Training, train_generator
 
@@ -84,6 +84,92 @@ def test_a_saved_model_samples_the_same_rows(model, tmp_path):
     assert read.sample(50, seed=1).equals(model.sample(50, seed=1))
     assert (read.training, read.losses) == (model.training, model.losses)
     assert read.gist_header == model.gist_header
+
+
+@pytest.fixture(scope="module")
+def network_model():
+    gist = gist_of(mixed_table(3000), MIXED, SMALL)
+    training = Training(steps=3, batch=40, generator="network")
+    return train_generator(gist, SMALL, training, rng=np.random.default_rng(0), device="cpu")
+
+
+@pytest.fixture(scope="module", params=["conv", "upsampling"])
+def image_model(request):
+    method = Merf(image_frequencies=30)
+    training = Training(steps=3, batch=40, generator=request.param)
+    gist = gist_of(stripe_images(500), STRIPES, method)
+    return train_generator(gist, method, training, rng=np.random.default_rng(0), device="cpu")
+
+
+def test_a_saved_network_samples_the_same_rows(network_model, tmp_path):
+    network_model.save(tmp_path / "a.model")
+    read = read_model(tmp_path / "a.model")
+    assert read.sample(50, seed=1).equals(network_model.sample(50, seed=1))
+    assert read.generator.sizes == network_model.generator.sizes
+
+
+def test_images_come_out_as_arrays_and_survive_the_file(image_model, tmp_path):
+    image_model.save(tmp_path / "a.model")
+    read = read_model(tmp_path / "a.model")
+    arrays, again = image_model.sample(60, seed=1), read.sample(60, seed=1)
+    assert (arrays["x"].shape, arrays["x"].dtype) == ((60, 8, 8), np.uint8)
+    assert set(arrays["y"]) == {"across", "down"}
+    assert np.array_equal(arrays["x"], again["x"])
+    assert read.generator.kind == image_model.generator.kind
+    assert set(image_model.sample(9, seed=1, where={"way": "down"})["y"]) == {"down"}
+
+
+def test_arrays_are_for_images_only(model):
+    with pytest.raises(ValueError, match="image"):
+        model.sample(3, seed=1, kind="arrays")
+
+
+def spoilt(payload, tensors, how):
+    last = max(name for name in tensors if name.endswith("running_var"))
+    if how == "kind":
+        payload["generator"]["kind"] = "mixture"
+    elif how == "image kind":
+        payload["generator"]["kind"] = "conv"
+    elif how == "unknown kind":
+        payload["generator"]["kind"] = "magic"
+    elif how == "auto":
+        payload["generator"]["kind"] = "auto"
+    elif how == "size":
+        payload["generator"]["sizes"]["hidden"] += 1
+    elif how == "missing size":
+        del payload["generator"]["sizes"]["depth"]
+    elif how == "no generator":
+        del payload["generator"]
+    elif how == "missing buffer":
+        del tensors[last]
+    elif how == "buffer dtype":
+        tensors[last] = tensors[last].astype(np.float64)
+    elif how == "buffer not finite":
+        tensors[last] = np.full_like(tensors[last], np.inf)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "kind",
+        "image kind",
+        "unknown kind",
+        "auto",
+        "size",
+        "missing size",
+        "no generator",
+        "missing buffer",
+        "buffer dtype",
+        "buffer not finite",
+    ],
+)
+def test_a_network_that_contradicts_its_file_is_refused(network_model, tmp_path, how):
+    network_model.save(tmp_path / "a.model")
+    payload, tensors = read_artefact(tmp_path / "a.model", "model")
+    spoilt(payload, tensors, how)
+    write_artefact(tmp_path / "b.model", "model", payload, tensors)
+    with pytest.raises(ArtefactError):
+        read_model(tmp_path / "b.model")
 
 
 def broken(payload, tensors, how):

@@ -145,7 +145,16 @@ def test_the_grid_of_gaussians_is_found_at_epsilon_one():
     assert right.mean() > 0.9
 
 
-@pytest.mark.parametrize("wrong", [{"steps": 0}, {"components": 0}, {"learning_rate": -1.0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps": 0},
+        {"batch": 0},
+        {"components": 0},
+        {"learning_rate": -1.0},
+        {"generator": "magic"},
+    ],
+)
 def test_senseless_training_is_refused(wrong):
     with pytest.raises(ValueError, match="must be"):
         Training(**wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -27,6 +28,13 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+GeneratorKind = Annotated[
+    str,
+    typer.Option(
+        help="auto; mixture or network for tables (mixture is the default); conv or upsampling for"
+        " images."
+    ),
+]
 notes = Console(stderr=True, highlight=False, soft_wrap=True)
 
 

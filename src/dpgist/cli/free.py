@@ -11,7 +11,7 @@ import typer
 from dpgist import workflow
 from dpgist.artefact import artefact_kind, refuse_bad_output
 from dpgist.card import card_text
-from dpgist.cli.console import app, note, training_bar
+from dpgist.cli.console import GeneratorKind, app, note, training_bar
 from dpgist.demo import run_demo
 from dpgist.errors import ArtefactError
 from dpgist.generators.model import read_model
@@ -48,6 +48,7 @@ def train_verb(
     gist: Annotated[Path, typer.Argument(help="The gist to train from.")],
     out: Annotated[Path, typer.Option(help="The model to write.")],
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps.")] = None,
+    generator: GeneratorKind = "auto",
     device: Device = "auto",
     seed: Annotated[int, typer.Option(help="Same seed, same CPU kind: same model.")] = 0,
     rehearsal: Annotated[
@@ -68,7 +69,7 @@ def train_verb(
         with training_bar() as progress:
             model = workflow.train(
                 released,
-                Training(steps=steps),
+                Training(steps=steps, generator=generator),
                 seed=seed,
                 device=device,
                 progress=progress,

@@ -10,7 +10,7 @@ import typer
 
 from dpgist import workflow
 from dpgist.artefact import refuse_bad_output
-from dpgist.cli.console import app, note, private_pass, training_bar
+from dpgist.cli.console import GeneratorKind, app, note, private_pass, training_bar
 from dpgist.draft import draft_schema
 from dpgist.errors import DataError
 from dpgist.methods import METHODS, Method
@@ -239,6 +239,7 @@ def synthesize_verb(
         typer.Option(help="The ledger to charge. Default: a new one in the folder, for this only."),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps.")] = None,
+    generator: GeneratorKind = "auto",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     seed: Seed = 0,
     force: Force = False,
@@ -252,7 +253,8 @@ def synthesize_verb(
     --out patients-synthetic`
     """
     facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
-    chosen = _method(method)
+    chosen, training = _method(method), Training(steps=steps, generator=generator)
+    workflow.check_training(training, facts)
     workflow.check_table(data, facts)
     outputs = Outputs.prepare(out, force=force)
     try:
@@ -267,7 +269,7 @@ def synthesize_verb(
     synthesize_into(
         outputs,
         gist,
-        training=Training(steps=steps),
+        training=training,
         bar=training_bar,
         rows=rows,
         device=device,

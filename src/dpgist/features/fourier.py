@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ class FourierMap(nn.Module):
 
     frequencies: Tensor
 
-    def __init__(self, frequencies: Frequencies) -> None:
+    def __init__(self, frequencies: npt.NDArray[np.floating[Any]]) -> None:
         super().__init__()
         self.register_buffer("frequencies", torch.tensor(frequencies, dtype=torch.float32))
 
@@ -78,6 +79,30 @@ def draw_frequencies(
         seen = chosen[:, columns.index(slot.column)] * unit
         weights = _slot_weights(slot, n=n_frequencies, rng=rng) * seen[:, None]
         frequencies[:, slot.start : slot.start + slot.width] = weights
+    return frequencies
+
+
+def draw_pixel_frequencies(
+    n_pixels: int,
+    *,
+    n_frequencies: int,
+    length_scales: Sequence[float],
+    rng: np.random.Generator,
+) -> npt.NDArray[np.float32]:
+    r"""Draw Gaussian frequencies over all pixels of an image, in float32.
+
+    .. math:: \omega \sim N(0, \ell^{-2} I), \qquad \ell = s \sqrt{d / 6}
+
+    The length scales :math:`s`, taken in turn, are multiples of the typical distance of two images
+    of :math:`d` independent uniform pixels (counted once per channel): a public constant of the
+    cube, 11.4 for 28 x 28.
+
+    Privacy: none needed; depends on the schema and public randomness alone.
+    """
+    frequencies = rng.standard_normal((n_frequencies, n_pixels), dtype=np.float32)
+    scales = np.resize(np.asarray(length_scales, dtype=np.float64), n_frequencies)
+    lengths = scales * math.sqrt(n_pixels / 6.0)
+    frequencies /= lengths[:, None].astype(np.float32)
     return frequencies
 
 

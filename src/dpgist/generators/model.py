@@ -15,12 +15,14 @@ import torch
 from dpgist.artefact import read_artefact, write_artefact
 from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError, DpgistError
-from dpgist.features.support import column_supports
-from dpgist.generators.tabular import TabularGenerator
+from dpgist.generators.build import Generator, build_generator
+from dpgist.pixels import image_arrays
 from dpgist.schema import Schema
 
 _CHUNK_ROWS = 100_000
-_KINDS = ("pandas", "polars", "pyarrow")
+_CHUNK_CELLS = 2**25
+_KINDS = ("pandas", "polars", "pyarrow", "arrays")
+_ARRAYS = ("arrays", "npz", "idx", "folder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +35,7 @@ class Model:
     Privacy: post-processing of a release.
     """
 
-    generator: TabularGenerator
+    generator: Generator
     gist_header: dict[str, Any]
     class_codes: tuple[int, ...]
     class_weights: tuple[float, ...]
@@ -59,17 +61,19 @@ class Model:
             n: how many rows.
             seed: same seed, same rows.
             where: the label's column and the value that every row shall have.
-            kind: "pandas", "polars" or "pyarrow"; None takes the kind that was released, and
-                for files pandas where it is installed.
+            kind: "pandas", "polars" or "pyarrow", or "arrays" for images, a dict of ``x`` and
+                ``y``; None takes the kind that was released, and for files pandas where it is
+                installed, or arrays if they hold images.
 
         Privacy: post-processing of a release; costs nothing.
         """
         if kind is not None and kind not in _KINDS:
             raise ValueError(f"kind must be one of {', '.join(_KINDS)}, got {kind!r}")
-        return _as_kind(
-            pa.concat_tables(self.chunks(n, seed=seed, where=where)),
-            kind or str(self.gist_header["table_kind"]),
-        )
+        chosen = kind or str(self.gist_header["table_kind"])
+        table = pa.concat_tables(self.chunks(n, seed=seed, where=where))
+        if chosen in _ARRAYS:
+            return image_arrays(table, self.schema)
+        return _as_kind(table, chosen)
 
     def chunks(
         self, n: int, *, seed: int, where: Mapping[str, Any] | None = None
@@ -83,8 +87,9 @@ class Model:
         encoder = Encoder(self.schema)
         weights = self._weights(encoder, where or {})
         rng = np.random.Generator(np.random.Philox(seed))
-        for start in range(0, max(n, 1), _CHUNK_ROWS):
-            size = min(_CHUNK_ROWS, n - start)
+        step = min(_CHUNK_ROWS, max(_CHUNK_CELLS // max(encoder.width, 1), 1))
+        for start in range(0, max(n, 1), step):
+            size = min(step, n - start)
             codes = rng.choice(len(weights), size=size, p=weights)
             yield encoder.decode(self.generator.sample(codes, rng=rng), codes)
 
@@ -104,6 +109,7 @@ class Model:
         """
         payload = {
             "gist": self.gist_header,
+            "generator": {"kind": self.generator.kind, "sizes": self.generator.sizes},
             "class_codes": list(self.class_codes),
             "class_weights": list(self.class_weights),
             "training": self.training,
@@ -131,7 +137,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 def _model(payload: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> Model:
     encoder = Encoder(Schema.from_dict(payload["gist"]["schema"]))
     model = Model(
-        generator=_generator(encoder, tensors),
+        generator=_generator(encoder, payload.get("generator"), tensors),
         gist_header=dict(payload["gist"]),
         class_codes=tuple(int(code) for code in payload["class_codes"]),
         class_weights=tuple(float(weight) for weight in payload["class_weights"]),
@@ -146,17 +152,21 @@ def _model(payload: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) 
     return model
 
 
-def _generator(encoder: Encoder, tensors: Mapping[str, npt.NDArray[Any]]) -> TabularGenerator:
-    """Rebuild the network; names, shapes, dtypes and finiteness must be the schema's own."""
-    generator = TabularGenerator(
-        column_supports(encoder),
-        n_classes=encoder.n_classes,
-        n_components=tensors["components"].shape[1],
-        generator=torch.Generator().manual_seed(0),
-    )
-    if any(t.dtype != np.float32 or not np.isfinite(t).all() for t in tensors.values()):
-        raise ArtefactError("a weight is not a finite float32 number")
-    generator.load_state_dict({name: torch.from_numpy(t.copy()) for name, t in tensors.items()})
+def _generator(
+    encoder: Encoder, made: Mapping[str, Any] | None, tensors: Mapping[str, npt.NDArray[Any]]
+) -> Generator:
+    """Rebuild the generator; names, shapes, dtypes and finiteness must be the schema's own."""
+    if made is None:  # the first files knew no generator but the mixture, and did not name it
+        made = {"kind": "mixture", "sizes": {"components": tensors["components"].shape[1]}}
+    first = torch.Generator().manual_seed(0)
+    generator = build_generator(str(made["kind"]), encoder, made["sizes"], generator=first)
+    weights = {name: torch.from_numpy(t.copy()) for name, t in tensors.items()}
+    expected = {name: tensor.dtype for name, tensor in generator.state_dict().items()}
+    if {name: tensor.dtype for name, tensor in weights.items()} != expected:
+        raise ArtefactError("the weights are not those of the generator named")
+    if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+        raise ArtefactError("a weight is not a finite number")
+    generator.load_state_dict(weights)
     return generator
 
 

@@ -1,60 +1,80 @@
-"""A generator for tables: a mixture of products over the cells of each column."""
+"""A network for tables: one head for each kind of column."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from dpgist.features.support import Support
+from dpgist.encode import Slot
+from dpgist.generators.network import draw_rows, initialise
 
-_BUMP = 0.25
-_ATOM_HEAD_START = 3.0  # where features cannot tell an atom from its neighbour, prefer it
+_TEMPERATURE = 0.5
 
 
-class TabularGenerator(nn.Module):
-    r"""Draw a component given the class, then every column on its own given the component.
+class TabularNetwork(nn.Module):
+    r"""Map noise and a class to a row: sigmoids for intervals, one-hots for choices.
 
-    .. math:: Q(x \mid c) = \sum_{k=1}^{K} \pi_{k \mid c} \prod_j p_{kj}(x_j)
+    .. math:: h = \mathrm{MLP}(z, c), \qquad x_{\text{interval}} = \mathrm{sigmoid}(h) \cdot g,
+              \qquad x_{\text{choice}} = \mathrm{onehot}(\arg\max_i\, h_i + \gamma_i)
 
-    Symbols: :math:`\pi_{k|c}` is ``components`` (softmax of one row per class), :math:`p_{kj}` is
-    ``cells`` (softmax over the cells of column j's :class:`Support`). Dependence between columns
-    lives in the choice of component, as it does in a network whose noise picks the means of its
-    outputs; but here the mean of Fourier features is a finite sum of products, so training needs
-    no batches, and columns with atoms, several modes or nulls are nothing special.
+    Symbols: :math:`z` normal noise, :math:`\gamma_i` Gumbel noise, so that an option is drawn with
+    the softmax of its logits; g is the "present" option of a nullable interval. Options that may
+    not be emitted are barred. In training a one-hot is hard forwards and a softmax at
+    ``_TEMPERATURE`` backwards (straight-through): features see rows such as the table could hold.
+
+    Reference: Jang, Gu and Poole 2017 (Gumbel-softmax); DP-MERF, Harder, Adamczewski and Park
+    2021, for the generator conditioned on a one-hot label.
 
     Privacy: none needed; sees released statistics only.
     """
 
+    kind: ClassVar[str] = "network"
+    barred: Tensor
+
     def __init__(
         self,
-        supports: Sequence[Support],
+        slots: Sequence[Slot],
         *,
         n_classes: int,
-        n_components: int,
+        latent: int,
+        hidden: int,
+        depth: int,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        self.supports = tuple(supports)
-        self.components = nn.Parameter(torch.zeros(n_classes, n_components))
-        self.cells = nn.ParameterList(
-            nn.Parameter(_first_logits(support, n_components, generator)) for support in supports
-        )
+        self.slots, self.n_classes, self.latent = tuple(slots), n_classes, latent
+        self.sizes = {"latent": latent, "hidden": hidden, "depth": depth}
+        width = sum(slot.width for slot in slots)
+        self.n_noise = latent + width
+        barred = [not allowed for slot in slots for allowed in slot.allowed or (True,) * slot.width]
+        walls = torch.zeros(width).masked_fill(torch.tensor(barred, dtype=torch.bool), -torch.inf)
+        self.register_buffer("barred", walls, persistent=False)
+        with torch.random.fork_rng(devices=[]):  # layers fill themselves from torch's own state
+            self.layers = _layers(latent + n_classes, width, hidden=hidden, depth=depth)
+        initialise(self.layers, generator)
 
-    @property
-    def width(self) -> int:
-        """How many coordinates an encoded row has."""
-        return sum(support.width for support in self.supports)
+    def forward(self, noise: Tensor, classes: Tensor) -> Tensor:
+        outputs = self.layers(torch.cat([noise[:, : self.latent], classes], dim=1))
+        # The logarithm of a uniform number, exact in both tails.
+        gumbel = -torch.log(-torch.special.log_ndtr(noise[:, self.latent :]))
+        scores = outputs + gumbel + self.barred
+        parts: dict[int, Tensor] = {}
+        for slot in reversed(self.slots):  # a gate stands right after the interval that it opens
+            place = slice(slot.start, slot.start + slot.width)
+            if slot.kind == "choice":
+                parts[slot.start] = self._one_hot(scores[:, place])
+            else:
+                value = torch.sigmoid(outputs[:, place])
+                parts[slot.start] = value if slot.gate is None else value * parts[slot.gate][:, :1]
+        return torch.cat([parts[start] for start in sorted(parts)], dim=1)
 
-    def forward(self) -> tuple[Tensor, list[Tensor]]:
-        """Component probabilities (classes, K), and per column cell probabilities (cells, K)."""
-        cells = [torch.softmax(logits, dim=0) for logits in self.cells]
-        return torch.softmax(self.components, dim=1), cells
-
-    @torch.no_grad()
     def sample(
         self, classes: npt.NDArray[np.int64], *, rng: np.random.Generator
     ) -> npt.NDArray[np.float64]:
@@ -62,42 +82,22 @@ class TabularGenerator(nn.Module):
 
         Privacy: post-processing of a release; touches no row.
         """
-        components, cells = self()
-        chosen = _draw(_as_numpy(components), classes, rng=rng)
-        rows = np.zeros((len(classes), self.width))
-        for support, probabilities in zip(self.supports, cells, strict=True):
-            cell = _draw(_as_numpy(probabilities.T), chosen, rng=rng)
-            place = slice(support.start, support.start + support.width)
-            rows[:, place] = support.points[cell]
-            jitter = rng.uniform(-1.0, 1.0, len(classes))
-            rows[:, support.start] += support.half_widths[cell] * jitter
-        return rows
+        sizes = {"n_noise": self.n_noise, "n_classes": self.n_classes}
+        return draw_rows(self, classes, **sizes, rng=rng)
+
+    def _one_hot(self, scores: Tensor) -> Tensor:
+        hard = functional.one_hot(scores.argmax(dim=1), scores.shape[1]).to(scores.dtype)
+        if not self.training:
+            return hard
+        soft = torch.softmax(scores / _TEMPERATURE, dim=1)
+        return hard + (soft - soft.detach())
 
 
-def _as_numpy(tensor: Tensor) -> npt.NDArray[np.float64]:
-    return np.asarray(tensor.detach().cpu().double().numpy())
-
-
-def _draw(
-    probabilities: npt.NDArray[np.float64],
-    given: npt.NDArray[np.int64],
-    *,
-    rng: np.random.Generator,
-) -> npt.NDArray[np.int64]:
-    """For each i one column index drawn from row ``given[i]``, by inverting the running sums."""
-    sums = np.cumsum(probabilities, axis=1)
-    sums /= sums[:, -1:]
-    # Row r's sums lie in (r, r + 1], so one sorted search serves all rows at once.
-    places = (sums + np.arange(len(sums))[:, None]).ravel()
-    found = np.searchsorted(places, given + rng.random(len(given)), side="right")
-    return np.asarray(np.minimum(found - given * sums.shape[1], sums.shape[1] - 1))
-
-
-def _first_logits(support: Support, n_components: int, generator: torch.Generator) -> Tensor:
-    """Numeric columns start as bumps around random middles, choices as random leanings."""
-    if support.half_widths.any() or not np.isin(support.points, (0.0, 1.0)).all():
-        places = torch.tensor(support.points[:, :1], dtype=torch.float32)
-        middles = torch.rand(1, n_components, generator=generator)
-        atoms = torch.tensor(support.half_widths == 0)[:, None] & bool(support.half_widths.any())
-        return -(((places - middles) / _BUMP) ** 2) + _ATOM_HEAD_START * atoms
-    return torch.randn(len(support.points), n_components, generator=generator)
+def _layers(inputs: int, outputs: int, *, hidden: int, depth: int) -> nn.Sequential:
+    widths = [inputs, *[hidden] * depth]
+    body = [
+        layer
+        for before, after in itertools.pairwise(widths)
+        for layer in (nn.Linear(before, after), nn.BatchNorm1d(after), nn.ReLU())
+    ]
+    return nn.Sequential(*body, nn.Linear(hidden, outputs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -15,49 +16,23 @@ import torch
 from torch import Tensor, nn
 
 from dpgist.encode import Encoder
-from dpgist.features.expected import expected_features
-from dpgist.features.support import column_supports
+from dpgist.generators.build import Generator, build_generator, default_sizes
+from dpgist.generators.mixture import MixtureGenerator
 from dpgist.generators.model import Model
-from dpgist.generators.tabular import TabularGenerator
 from dpgist.gist import Gist
 from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
 from dpgist.training.checkpoint import Checkpoint
-from dpgist.training.matching import Target, matching_loss, target_from
+from dpgist.training.matching import Target, target_from
+from dpgist.training.objectives import ClosedForm, Objective, TwoHalves, fast_arithmetic
+from dpgist.training.settings import Training
+
+__all__ = ["Progress", "Training", "train_generator"]
 
 Progress = Callable[[int, int, float], None]
 
-_BETAS = (0.9, 0.99)
 _SNAPSHOT_EVERY = 10
 _SMALLEST_MOMENT = 1e-12  # losses end near 1e-5, so Adam's usual 1e-8 would brake the last steps
-
-
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """How to fit a generator; None takes a default by the number of columns.
-
-    Privacy: public; nothing here touches a release, let alone a row.
-    """
-
-    steps: int | None = None
-    learning_rate: float = 0.1
-    components: int | None = None
-
-    def __post_init__(self) -> None:
-        for field in ("steps", "components"):
-            value = getattr(self, field)
-            if value is not None and value < 1:
-                raise ValueError(f"{field} must be at least 1, got {value}")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}")
-
-    def resolved(self, n_columns: int) -> Training:
-        """The same with every None replaced. Privacy: public facts only."""
-        return Training(
-            steps=self.steps or (400 if n_columns <= 3 else 800),
-            learning_rate=self.learning_rate,
-            components=self.components or (100 if n_columns <= 3 else 300),
-        )
 
 
 class _Mapped(Protocol):
@@ -80,18 +55,21 @@ def train_generator(
 ) -> Model:
     """Fit a generator to a gist by Adam with cosine decay on the matching loss.
 
-    ``progress`` is called with step, steps and loss. On Ctrl-C the state goes to ``checkpoint``,
-    from which the same call goes on later, to the same bits; it is deleted once training is done.
+    ``progress`` is called with step, steps and loss. On Ctrl-C, and every minute, the state goes
+    to ``checkpoint``, from which the same call goes on later, on a CPU to the same bits; it is
+    deleted once training is done. The model is the running average of the weights.
 
     Privacy: post-processing of the gist; costs nothing.
     """
     encoder = Encoder(gist.schema)
-    training = training.resolved(len(encoder.columns))
+    training = training.resolved(encoder)
     fit = _prepare(gist, method, training, encoder=encoder, rng=rng, device=_device(device))
     saved = _checkpoint(checkpoint, gist, training, fit)
     fit.losses.extend(saved.restore() if saved else [])
     try:
-        _descend(fit, training, saved=saved, progress=progress)
+        with fast_arithmetic(fit.device):
+            _descend(fit, training, saved=saved, progress=progress)
+            fit.objective.settle(fit.averaged, fit.step_rng(len(fit.losses)))
     except KeyboardInterrupt:
         if saved:
             saved.write()
@@ -99,7 +77,7 @@ def train_generator(
     if saved:
         saved.delete()
     return Model(
-        generator=fit.generator.cpu(),
+        generator=fit.averaged.cpu(),
         gist_header=gist.header(),
         class_codes=tuple(int(code) for code in fit.target.classes),
         class_weights=tuple(float(weight) for weight in fit.target.class_weights),
@@ -112,13 +90,19 @@ def train_generator(
 class _Fit:
     """What one training run holds; ``losses`` and the tensors change while it runs."""
 
-    generator: TabularGenerator
-    expected: nn.Module
+    generator: Generator
+    averaged: Generator
+    objective: Objective
     target: Target
-    means: tuple[Tensor, ...]
-    class_weights: Tensor
     optimiser: torch.optim.Adam
+    seed: int
+    device: torch.device
     losses: list[float]
+
+    def step_rng(self, step: int) -> torch.Generator:
+        """The noise of one step; it depends on nothing before, so a run can go on anywhere."""
+        state = np.random.SeedSequence([self.seed, step]).generate_state(1, np.uint64)
+        return torch.Generator(self.device).manual_seed(int(state[0] >> 1))
 
 
 def _prepare(
@@ -130,52 +114,65 @@ def _prepare(
     rng: np.random.Generator,
     device: torch.device,
 ) -> _Fit:
-    supports = column_supports(encoder)
-    earlier = gist.released.stages[:-1]
-    row_map = method.row_map(gist.schema, feature_seed=gist.feature_seed, released=earlier)
+    sizes = default_sizes(training.generator, encoder, components=training.components)
+    first = torch.Generator().manual_seed(int(rng.integers(2**63)))
+    generator = build_generator(training.generator, encoder, sizes, generator=first).to(device)
+    if generator.kind == "conv" and device.type == "cuda":
+        generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    row_map = method.row_map(
+        gist.schema, feature_seed=gist.feature_seed, released=gist.released.stages[:-1]
+    )
     target = target_from(gist.released, class_allowed=encoder.class_allowed)
-    generator = TabularGenerator(
-        supports,
-        n_classes=encoder.n_classes,
-        n_components=training.components or 1,
-        generator=torch.Generator().manual_seed(int(rng.integers(2**63))),
-    ).to(device)
+    objective = _objective(generator, row_map, target, training)
     return _Fit(
         generator=generator,
-        expected=expected_features(row_map, supports).to(device),
+        averaged=copy.deepcopy(generator),
+        objective=objective,
         target=target,
-        means=tuple(torch.tensor(m, dtype=torch.float32, device=device) for m in target.means),
-        class_weights=torch.tensor(target.class_weights, dtype=torch.float32, device=device),
-        optimiser=torch.optim.Adam(generator.parameters(), betas=_BETAS, eps=_SMALLEST_MOMENT),
+        optimiser=torch.optim.Adam(
+            generator.parameters(), betas=objective.betas, eps=_SMALLEST_MOMENT
+        ),
+        seed=int(rng.integers(2**63)),
+        device=device,
         losses=[],
     )
+
+
+def _objective(
+    generator: Generator, row_map: nn.Module, target: Target, training: Training
+) -> Objective:
+    if isinstance(generator, MixtureGenerator):
+        return ClosedForm(generator, row_map, target)
+    return TwoHalves(generator, row_map, target, batch=training.batch or 1)
 
 
 def _descend(
     fit: _Fit, training: Training, *, saved: Checkpoint | None, progress: Progress | None
 ) -> None:
     """Adam from step ``len(fit.losses)`` on; a step counts once its loss is noted."""
-    steps = training.steps or 1
-    classes = torch.tensor(fit.target.classes, device=fit.class_weights.device)
+    steps, rate = training.steps or 1, training.learning_rate or 0.0
     for step in range(len(fit.losses), steps):
         if saved and step % _SNAPSHOT_EVERY == 0:
             saved.snapshot(fit.losses)
         for group in fit.optimiser.param_groups:
-            group["lr"] = training.learning_rate * (1 + math.cos(math.pi * step / steps)) / 2
-        components, cells = fit.generator()
-        loss = matching_loss(
-            fit.expected(cells),
-            fit.means,
-            components=components[classes],
-            class_weights=fit.class_weights,
-            loss_weights=fit.target.loss_weights,
-        )
+            group["lr"] = rate * (1 + math.cos(math.pi * step / steps)) / 2
+        loss = fit.objective.loss(fit.step_rng(step))
         fit.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         fit.optimiser.step()
+        _average(fit, step)
         fit.losses.append(float(loss.detach()))
         if progress is not None:
             progress(step + 1, steps, fit.losses[-1])
+
+
+@torch.no_grad()
+def _average(fit: _Fit, step: int) -> None:
+    """Move the averaged weights towards the newest; at first a plain mean, to forget the start."""
+    rate = max(fit.objective.average_rate, 1.0 / (step + 1))
+    averaged: list[Tensor] = list(fit.averaged.parameters())
+    newest: list[Tensor] = list(fit.generator.parameters())
+    torch._foreach_lerp_(averaged, newest, rate)
 
 
 def _device(name: str) -> torch.device:
@@ -189,10 +186,13 @@ def _checkpoint(path: Path | None, gist: Gist, training: Training, fit: _Fit) ->
     if path is None:
         return None
     digest = hashlib.sha256()
-    public = {"gist": gist.header(), "training": asdict(training)}
+    public = {"gist": gist.header(), "training": asdict(training), "seed": fit.seed}
     digest.update(json.dumps(public, sort_keys=True).encode())
     for weights in fit.generator.parameters():
         digest.update(weights.detach().cpu().numpy().tobytes())
     return Checkpoint(
-        path, identity=digest.hexdigest(), network=fit.generator, optimiser=fit.optimiser
+        path,
+        identity=digest.hexdigest(),
+        networks={"weights": fit.generator, "averaged": fit.averaged},
+        optimiser=fit.optimiser,
     )

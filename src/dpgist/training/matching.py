@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from dpgist.privacy.plan import COUNTS, HEALTH
@@ -28,6 +29,29 @@ class Target:
     class_weights: Vector
     means: tuple[Vector, ...]
     loss_weights: tuple[float, ...]
+
+    def on(self, device: torch.device) -> TargetTensors:
+        """The same as tensors. Privacy: post-processing of a release."""
+        return TargetTensors(
+            classes=torch.tensor(self.classes, device=device),
+            class_weights=_floats(self.class_weights, device),
+            means=tuple(_floats(mean, device) for mean in self.means),
+            loss_weights=self.loss_weights,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetTensors:
+    """A :class:`Target` where training runs, in float32."""
+
+    classes: Tensor
+    class_weights: Tensor
+    means: tuple[Tensor, ...]
+    loss_weights: tuple[float, ...]
+
+
+def _floats(values: Vector, device: torch.device) -> Tensor:
+    return torch.tensor(values, dtype=torch.float32, device=device)
 
 
 def target_from(released: Released, *, class_allowed: tuple[bool, ...]) -> Target:
@@ -112,4 +136,43 @@ def matching_loss(
         else:
             gap = block @ (class_weights @ components) - mean[0]
             total = total + weight * gap.square().sum()
+    return total
+
+
+def class_means(features: Tensor, n_classes: int) -> Tensor:
+    """Mean features (classes, length) of rows sorted by class, equally many of each.
+
+    Privacy: post-processing of a release; touches no row.
+    """
+    return features.reshape(n_classes, -1, features.shape[1]).mean(dim=1)
+
+
+def two_half_loss(
+    first: Sequence[Tensor],
+    second: Sequence[Tensor],
+    means: Sequence[Tensor],
+    *,
+    class_weights: Tensor,
+    loss_weights: Sequence[float],
+) -> Tensor:
+    r"""Squared distance to the target, estimated from two independent half batches.
+
+    .. math:: \sum_b \lambda_b \sum_c w_c \big\langle \bar\phi_b(a)_c - \tilde\mu_{b,c},\;
+              \bar\phi_b(a')_c - \tilde\mu_{b,c} \big\rangle
+
+    Symbols: ``first`` and ``second`` hold per block the mean features (classes, length) of the
+    halves a and a'. Independent factors multiply in expectation, so the estimate is unbiased; the
+    papers' squared norm of one batch also pays for the batch's own variance, which pulls a
+    generator towards rows that vary less than they should.
+
+    Privacy: post-processing of a release; touches no row.
+    """
+    total = class_weights.new_zeros(())
+    for one, other, mean, weight in zip(first, second, means, loss_weights, strict=True):
+        if len(mean) == len(class_weights):
+            products = ((one - mean) * (other - mean)).sum(dim=1)
+            total = total + weight * (class_weights @ products)
+        else:
+            gap, other_gap = class_weights @ one - mean[0], class_weights @ other - mean[0]
+            total = total + weight * (gap @ other_gap)
     return total

@@ -1,0 +1,125 @@
+"""Networks for images: noise and a class to pixels in [0, 1], channels first."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from dpgist.generators.network import draw_rows, initialise
+
+Shape = tuple[int, int, int]
+
+
+class ImageNetwork(nn.Module):
+    """Map noise and a class to an image, flattened channels first.
+
+    ``layers`` turn (latent + classes) numbers into images (C, H, W) before the last sigmoid.
+
+    Privacy: none needed; sees released statistics only.
+    """
+
+    def __init__(
+        self, layers: nn.Module, *, kind: str, n_classes: int, sizes: dict[str, int]
+    ) -> None:
+        super().__init__()
+        self.kind, self.sizes = kind, sizes
+        self.n_noise, self.n_classes = sizes["latent"], n_classes
+        self.layers = layers
+
+    def forward(self, noise: Tensor, classes: Tensor) -> Tensor:
+        images = self.layers(torch.cat([noise, classes], dim=1))
+        # Under autocast the last layer speaks bfloat16, too coarse for a pixel.
+        return torch.sigmoid(images.float()).flatten(1)
+
+    def sample(
+        self, classes: npt.NDArray[np.int64], *, rng: np.random.Generator
+    ) -> npt.NDArray[np.float64]:
+        """One encoded image (n, C H W) for each class code.
+
+        Privacy: post-processing of a release; touches no row.
+        """
+        known = {"n_noise": self.n_noise, "n_classes": self.n_classes}
+        return draw_rows(self, classes, **known, rng=rng)
+
+
+def upsampling_images(
+    shape: Shape,
+    *,
+    n_classes: int,
+    latent: int,
+    hidden: int,
+    channels: int,
+    generator: torch.Generator,
+) -> ImageNetwork:
+    """The papers' generator: two bilinear doublings, each followed by a convolution.
+
+    Noise and class -> ``hidden`` -> ``channels`` x H/4 x W/4 -> doubled -> convolution (5 x 5,
+    half the channels) -> doubled -> convolution (5 x 5) -> sigmoid. With noise of 5, 200 hidden
+    units and 16 channels it is the one of DP-MERF (Harder, Adamczewski and Park 2021).
+
+    Privacy: none needed; made from public facts and public randomness.
+    """
+    start, fewer = _quarter(shape, channels), max(channels // 2, 1)
+    with torch.random.fork_rng(devices=[]):  # layers fill themselves from torch's own state
+        layers = nn.Sequential(
+            *_stem(latent + n_classes, hidden, start),
+            nn.Unflatten(1, start),
+            nn.UpsamplingBilinear2d(scale_factor=2),
+            nn.Conv2d(channels, fewer, 5, padding=2),
+            nn.ReLU(),
+            nn.UpsamplingBilinear2d(scale_factor=2),
+            nn.Conv2d(fewer, shape[0], 5, padding=2),
+        )
+    initialise(layers, generator)
+    sizes = {"latent": latent, "hidden": hidden, "channels": channels}
+    return ImageNetwork(layers, kind="upsampling", n_classes=n_classes, sizes=sizes)
+
+
+def convolution_images(
+    shape: Shape,
+    *,
+    n_classes: int,
+    latent: int,
+    hidden: int,
+    channels: int,
+    generator: torch.Generator,
+) -> ImageNetwork:
+    """Two transposed convolutions with batch normalisation.
+
+    Noise and class -> ``hidden`` -> ``channels`` x H/4 x W/4 -> transposed convolution (4 x 4,
+    stride 2, half the channels) -> transposed convolution (4 x 4, stride 2) -> sigmoid.
+
+    Privacy: none needed; made from public facts and public randomness.
+    """
+    start, fewer = _quarter(shape, channels), max(channels // 2, 1)
+    with torch.random.fork_rng(devices=[]):
+        layers = nn.Sequential(
+            *_stem(latent + n_classes, hidden, start),
+            nn.ReLU(),
+            nn.Unflatten(1, start),
+            nn.ConvTranspose2d(channels, fewer, 4, stride=2, padding=1),
+            nn.BatchNorm2d(fewer),
+            nn.ReLU(),
+            nn.ConvTranspose2d(fewer, shape[0], 4, stride=2, padding=1),
+        )
+    initialise(layers, generator)
+    sizes = {"latent": latent, "hidden": hidden, "channels": channels}
+    return ImageNetwork(layers, kind="conv", n_classes=n_classes, sizes=sizes)
+
+
+def _quarter(shape: Shape, channels: int) -> torch.Size:
+    """The shape from which two doublings reach the image's size."""
+    _, height, width = shape
+    return torch.Size((channels, height // 4, width // 4))
+
+
+def _stem(inputs: int, hidden: int, start: torch.Size) -> tuple[nn.Module, ...]:
+    return (
+        nn.Linear(inputs, hidden),
+        nn.BatchNorm1d(hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, start.numel()),
+        nn.BatchNorm1d(start.numel()),
+    )

@@ -1,0 +1,154 @@
+"""What training makes small: the distance to the target, in closed form or from two halves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dpgist.features.expected import expected_features
+from dpgist.generators.build import Network
+from dpgist.generators.mixture import MixtureGenerator
+from dpgist.training.matching import Target, class_means, matching_loss, two_half_loss
+
+_SETTLING_BATCHES = 50
+
+
+class Objective(Protocol):
+    """A loss of a generator's weights.
+
+    ``betas`` and ``average_rate`` are what suits its noise: Adam's memories, and the weight of
+    the newest step in the running average of weights that becomes the model. ``settle`` makes an
+    averaged twin ready to be sampled from.
+
+    Privacy: post-processing of a release; touches no row.
+    """
+
+    betas: tuple[float, float]
+    average_rate: float
+
+    def loss(self, rng: torch.Generator) -> Tensor: ...
+
+    def settle(self, averaged: nn.Module, rng: torch.Generator) -> None: ...
+
+
+class ClosedForm:
+    """The distance of a mixture of products, exactly: nothing is drawn.
+
+    Privacy: post-processing of a release; touches no row.
+    """
+
+    betas = (0.9, 0.99)
+    average_rate = 1.0  # no noise to average out
+
+    def __init__(self, generator: MixtureGenerator, row_map: nn.Module, target: Target) -> None:
+        device = generator.components.device
+        self._generator, self._target = generator, target.on(device)
+        self._expected = expected_features(row_map, generator.supports).to(device)
+
+    def loss(self, rng: torch.Generator) -> Tensor:
+        """See :func:`matching_loss`. Privacy: post-processing of a release."""
+        del rng
+        components, cells = self._generator()
+        return matching_loss(
+            self._expected(cells),
+            self._target.means,
+            components=components[self._target.classes],
+            class_weights=self._target.class_weights,
+            loss_weights=self._target.loss_weights,
+        )
+
+    def settle(self, averaged: nn.Module, rng: torch.Generator) -> None:
+        """Nothing to do. Privacy: post-processing of a release."""
+
+
+class TwoHalves:
+    """The distance of any network under any row map, estimated without bias from drawn rows.
+
+    A step draws two independent half batches, each with as many rows of every class, sorted by
+    class. Each half goes through the network on its own: batch normalisation would tie rows of
+    one pass together. On CUDA convolutions run in bfloat16; features and loss are float32.
+
+    Privacy: post-processing of a release; touches no row.
+    """
+
+    betas = (0.5, 0.99)
+    average_rate = 0.005
+
+    def __init__(
+        self, generator: Network, row_map: nn.Module, target: Target, *, batch: int
+    ) -> None:
+        self._device = next(generator.parameters()).device
+        self._generator = generator
+        self._row_map = row_map.to(self._device).requires_grad_(False)
+        self._target = target.on(self._device)
+        n_classes = len(target.class_weights)
+        # Batch normalisation needs two rows at least.
+        each = max(batch // (2 * n_classes), 2 if n_classes == 1 else 1)
+        codes = self._target.classes.repeat_interleave(each)
+        self._one_hot = functional.one_hot(codes, generator.n_classes).float()
+        self._half = generator.kind == "conv" and self._device.type == "cuda"
+
+    def loss(self, rng: torch.Generator) -> Tensor:
+        """See :func:`two_half_loss`. Privacy: post-processing of a release."""
+        return two_half_loss(
+            self._means(rng),
+            self._means(rng),
+            self._target.means,
+            class_weights=self._target.class_weights,
+            loss_weights=self._target.loss_weights,
+        )
+
+    @torch.no_grad()
+    def settle(self, averaged: nn.Module, rng: torch.Generator) -> None:
+        """Measure batch statistics anew: those of the steps belong to other weights.
+
+        Privacy: post-processing of a release.
+        """
+        norms = [m for m in averaged.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d)]
+        momenta = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # a plain average over all batches
+        averaged.train()
+        for _ in range(_SETTLING_BATCHES if norms else 0):
+            self._rows(averaged, rng)
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        averaged.eval()
+
+    def _means(self, rng: torch.Generator) -> list[Tensor]:
+        n_classes = len(self._target.class_weights)
+        features = self._row_map(self._rows(self._generator, rng))
+        return [class_means(part, n_classes) for part in features]
+
+    def _rows(self, network: nn.Module, rng: torch.Generator) -> Tensor:
+        shape = (len(self._one_hot), self._generator.n_noise)
+        noise = torch.randn(shape, generator=rng, device=self._device)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._half):
+            rows: Tensor = network(noise, self._one_hot)
+        return rows.float()
+
+
+@contextmanager
+def fast_arithmetic(device: torch.device) -> Iterator[None]:
+    """Let CUDA choose fast convolutions and TF32 while training runs, and only then.
+
+    Privacy: none needed; no private row is summed in here.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    backends = torch.backends
+    before = backends.cudnn.benchmark, torch.get_float32_matmul_precision()
+    backends.cudnn.benchmark = True
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        backends.cudnn.benchmark = before[0]
+        torch.set_float32_matmul_precision(before[1])

@@ -1,0 +1,60 @@
+"""How to train: everything that is not in the gist."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from dpgist.encode import Encoder
+from dpgist.generators.build import KINDS, default_sizes, kind_for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How to fit a generator; None takes a default by the schema.
+
+    Attributes:
+        steps: how many steps of Adam.
+        batch: rows drawn per step, both halves together, for networks.
+        learning_rate: of the first step; it falls to 0 along a cosine.
+        generator: "mixture" or "network" for tables, "conv" or "upsampling" for images; "auto"
+            is the mixture for tables, whose loss has a closed form, and "conv" for images.
+        components: of the mixture.
+
+    Privacy: public; nothing here touches a release, let alone a row.
+    """
+
+    steps: int | None = None
+    batch: int | None = None
+    learning_rate: float | None = None
+    generator: str = "auto"
+    components: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("steps", "batch", "components"):
+            value = getattr(self, field)
+            if value is not None and value < 1:
+                raise ValueError(f"{field} must be at least 1, got {value}")
+        rate = self.learning_rate
+        if rate is not None and not (math.isfinite(rate) and rate > 0):
+            raise ValueError(f"learning_rate must be above 0, got {rate}")
+        if self.generator not in ("auto", *KINDS):
+            known = ", ".join(("auto", *KINDS))
+            raise ValueError(f"generator must be one of {known}, got {self.generator!r}")
+
+    def resolved(self, encoder: Encoder) -> Training:
+        """The same with every None that matters replaced. Privacy: public facts only."""
+        kind = kind_for(encoder, self.generator)
+        if kind == "mixture":
+            sizes = default_sizes(kind, encoder, components=self.components)
+            steps = self.steps or (400 if len(encoder.columns) <= 3 else 800)
+            rate = self.learning_rate or 0.1
+            return Training(steps=steps, learning_rate=rate, generator=kind, **sizes)
+        return replace(
+            self,
+            steps=self.steps or (2000 if kind == "network" else 4000),
+            batch=self.batch or 1000,
+            learning_rate=self.learning_rate or (3e-3 if kind == "upsampling" else 1e-3),
+            generator=kind,
+            components=None,
+        )
