@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -17,30 +18,40 @@ from dpgist import plots, workflow
 from dpgist.artefact import new_file, refuse_bad_output
 from dpgist.generators.model import Model
 from dpgist.gist import Gist
+from dpgist.pixels import image_arrays
+from dpgist.schema import Schema
 from dpgist.training.loop import Training
 
 TrainingBar = Callable[[], AbstractContextManager[workflow.Progress]]
 """Opens a progress bar for one training run."""
 
 
-def refuse_unknown_table(path: Path) -> None:
-    """Refuse, before any work, an output whose ending names no table format.
+def refuse_unknown_table(path: Path, schema: Schema) -> None:
+    """Refuse, before any work, an output whose ending names no format for such rows.
 
-    Privacy: looks at the name only.
+    Privacy: looks at the name and the schema only.
     """
-    if path.suffix not in (".parquet", ".csv"):
-        raise ValueError(f"{path}: the output must end in .parquet or .csv")
+    endings = (".parquet", ".npz") if schema.image else (".parquet", ".csv")
+    if path.suffix not in endings:
+        raise ValueError(f"{path}: the output must end in {' or '.join(endings)}")
 
 
-def write_table(table: pa.Table, path: Path, *, force: bool) -> None:
-    """Write rows as parquet or csv, whole or not at all.
+def write_table(table: pa.Table, path: Path, schema: Schema, *, force: bool) -> None:
+    """Write rows as parquet or csv, images as parquet or npz, whole or not at all.
 
     Privacy: writes what it is given; callers give synthetic rows.
     """
-    refuse_unknown_table(path)
-    write: Any = pa.parquet.write_table if path.suffix == ".parquet" else pa.csv.write_csv
+    refuse_unknown_table(path, schema)
     with new_file(path, force=force) as file:
-        write(table, file)
+        if path.suffix == ".parquet":
+            pa.parquet.write_table(table, file)
+        elif path.suffix == ".csv":
+            pa.csv.write_csv(table, file)
+        else:
+            arrays = image_arrays(table, schema)
+            if "y" in arrays and arrays["y"].dtype == object:  # null has no place in an array
+                arrays["y"] = np.array(["" if y is None else str(y) for y in arrays["y"]])
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def write_text(text: str, path: Path, *, force: bool) -> None:
@@ -58,13 +69,14 @@ class Outputs:
 
     folder: Path
     force: bool
+    images: bool = False
 
     @staticmethod
-    def prepare(folder: Path, *, force: bool) -> Outputs:
+    def prepare(folder: Path, *, force: bool, images: bool = False) -> Outputs:
         """Make the folder and refuse, before anything is spent, what could not be written."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "plots").mkdir(exist_ok=True)
-        outputs = Outputs(folder=folder, force=force)
+        outputs = Outputs(folder=folder, force=force, images=images)
         for path in outputs.files():
             refuse_bad_output(path, force=force)
         return outputs
@@ -85,7 +97,7 @@ class Outputs:
 
     @property
     def rows(self) -> Path:
-        return self.folder / "synthetic.parquet"
+        return self.folder / ("synthetic.npz" if self.images else "synthetic.parquet")
 
     @property
     def card_text(self) -> Path:
@@ -102,7 +114,7 @@ class Outputs:
     def files(self) -> list[Path]:
         """Every file, in the order of writing."""
         fixed = [self.gist, self.card_text, self.card_json, self.model, self.rows]
-        return [*fixed, self.plot("columns"), self.plot("loss")]
+        return [*fixed, self.plot("images" if self.images else "columns"), self.plot("loss")]
 
 
 def save_release(gist: Gist, outputs: Outputs) -> None:
@@ -134,7 +146,7 @@ def synthesize_into(
         model = workflow.train(gist, training, seed=seed, device=device, progress=progress)
     model.save(outputs.model, force=outputs.force)
     table = model.sample(rows or workflow.default_rows(gist), seed=seed, kind="pyarrow")
-    write_table(table, outputs.rows, force=outputs.force)
+    write_table(table, outputs.rows, gist.schema, force=outputs.force)
     _draw(gist, model, table, outputs)
     return table
 
@@ -153,7 +165,13 @@ def model_card(model: Model) -> dict[str, Any]:
 
 
 def _draw(gist: Gist, model: Model, table: pa.Table, outputs: Outputs) -> None:
-    columns = plots.columns_figure(gist.schema, table, title=f"{gist.schema.name}, synthetic")
-    plots.write_png(columns, outputs.plot("columns"), force=outputs.force)
+    title = f"{gist.schema.name}, synthetic"
+    if outputs.images:
+        arrays = image_arrays(table, gist.schema)
+        images = plots.images_figure(arrays["x"], arrays.get("y"), title=title)
+        plots.write_png(images, outputs.plot("images"), force=outputs.force)
+    else:
+        columns = plots.columns_figure(gist.schema, table, title=title)
+        plots.write_png(columns, outputs.plot("columns"), force=outputs.force)
     loss = plots.loss_figure(model.losses, steps=len(model.losses))
     plots.write_png(loss, outputs.plot("loss"), force=outputs.force)

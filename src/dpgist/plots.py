@@ -97,6 +97,28 @@ def columns_figure(
         return figure
 
 
+def images_figure(images: Array, labels: Array | None, *, title: str, across: int = 12) -> Figure:
+    """A line of images for each label, the first ``across`` of each; at most 20 lines.
+
+    Privacy: draws what it is given; callers give synthetic images.
+    """
+    kinds = [None] if labels is None else sorted(set(labels.tolist()), key=str)[:20]
+    height, width = images.shape[1:3]
+    with mpl.rc_context(STYLE):
+        size = (0.6 * across * width / height + 0.8, 0.6 * max(len(kinds), 1) + 0.5)
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(max(len(kinds), 1), across, squeeze=False)
+        for axis in axes.flat:
+            axis.axis("off")
+        for line, kind in zip(axes, kinds, strict=False):
+            chosen = images if labels is None or kind is None else images[labels == kind]
+            for axis, image in zip(line, chosen, strict=False):
+                axis.imshow(image, cmap="gray_r" if image.ndim == 2 else None, vmin=0, vmax=255)
+            line[0].set_title("" if kind is None else str(kind), fontsize=8)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color="#5c6b78")
+        return figure
+
+
 def comparison_figure(comparisons: Sequence[Comparison], *, title: str) -> Figure:
     """How much of each true size the synthetic rows keep; 1 is all of it.
 

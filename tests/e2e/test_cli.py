@@ -3,9 +3,11 @@
 import json
 import pickle
 
+import numpy as np
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from tests.made_gists import stripe_images
 
 from dpgist.privacy.ledger import Ledger
 
@@ -257,6 +259,62 @@ def test_synthesize_writes_everything_and_spends_only_once(dpgist, people):
     assert {path: path.read_bytes() for path in (people / "all").rglob("*.*")} == contents
 
 
+STRIPES_TOML = """
+[table]
+name = "stripes"
+label = "way"
+[columns.image]
+type = "image"
+height = 8
+width = 8
+[columns.way]
+type = "category"
+values = ["across", "down"]
+"""
+
+
+def test_images_go_the_same_way_as_tables(dpgist, tmp_path):
+    np.savez(tmp_path / "stripes.npz", **stripe_images(200))
+    (tmp_path / "stripes.toml").write_text(STRIPES_TOML)
+    arguments = ["synthesize", "stripes.npz", "--schema", "stripes.toml", *BUDGET, "--out", "all"]
+    outcome = dpgist(*arguments, "--steps", "2", "--rows", "30", "--generator", "upsampling")
+    assert (outcome.status, outcome.out) == (0, "all\n")
+    files = {str(path.relative_to(tmp_path / "all")) for path in (tmp_path / "all").rglob("*.*")}
+    assert files == {
+        "release.gist", "generator.model", "synthetic.npz", "card.txt", "card.json",
+        "ledger.sqlite", "plots/images.png", "plots/loss.png",
+    }  # fmt: skip
+    assert np.load(tmp_path / "all/synthetic.npz")["x"].shape == (30, 8, 8)
+    sample = ["sample", "all/generator.model", "--rows", "5", "--where", "way=down", "--out"]
+    assert dpgist(*sample, "five.npz").status == 0
+    assert np.load(tmp_path / "five.npz")["y"].tolist() == ["down"] * 5
+    assert dpgist(*sample, "five.csv").status == 2
+    assert dpgist(*sample, "five.parquet").status == 0
+
+
+def test_a_network_can_be_asked_for(dpgist, release, people):
+    assert release().status == 0
+    arguments = ("people.gist", "--out", "people.model", "--steps", "2", "--generator", "network")
+    assert dpgist("train", *arguments).status == 0
+    assert "generator=network" in dpgist("show", "people.model").out
+    drawn = dpgist("sample", "people.model", "--rows", "20", "--out", "rows.csv")
+    assert drawn.status == 0
+    assert len((people / "rows.csv").read_text().splitlines()) == 21
+
+
+@pytest.mark.parametrize("generator", ["magic", "conv"])
+def test_a_generator_that_cannot_work_is_refused_before_anything_is_charged(
+    dpgist, ledger, people, generator
+):
+    arguments = ["synthesize", "people.csv", "--schema", "people.toml", *BUDGET]
+    more = ["--ledger", "people.ledger", "--out", "all", "--generator", generator]
+    outcome = dpgist(*arguments, *more)
+    assert outcome.status == 2
+    assert "mixture" in outcome.err
+    assert nothing_charged(ledger)
+    assert not (people / "all").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "status"),
     [
@@ -287,28 +345,6 @@ def test_ctrl_c_in_the_private_pass_says_that_the_charge_stays(dpgist, release, 
     outcome = release()
     assert outcome.status == 130
     assert "stays spent" in outcome.err
-
-
-def test_a_network_can_be_asked_for(dpgist, release, people):
-    assert release().status == 0
-    arguments = ("people.gist", "--out", "people.model", "--steps", "2", "--generator", "network")
-    assert dpgist("train", *arguments).status == 0
-    assert "generator=network" in dpgist("show", "people.model").out
-    drawn = dpgist("sample", "people.model", "--rows", "20", "--out", "rows.csv")
-    assert drawn.status == 0
-    assert len((people / "rows.csv").read_text().splitlines()) == 21
-
-
-@pytest.mark.parametrize("generator", ["magic", "conv"])
-def test_a_generator_that_cannot_work_is_refused_before_anything_is_charged(
-    dpgist, ledger, people, generator
-):
-    arguments = ["synthesize", "people.csv", "--schema", "people.toml", *BUDGET]
-    more = ["--ledger", "people.ledger", "--out", "all", "--generator", generator]
-    outcome = dpgist(*arguments, *more)
-    assert outcome.status == 2
-    assert "mixture" in outcome.err
-    assert nothing_charged(ledger)
 
 
 def test_the_default_number_of_rows_is_never_the_true_one(dpgist, people):

@@ -87,7 +87,7 @@ def train_verb(
 def sample_verb(
     model: Annotated[Path, typer.Argument(help="The trained model.")],
     rows: Annotated[int, typer.Option(min=1, help="How many rows.")],
-    out: Annotated[Path, typer.Option(help="Where to: .parquet or .csv.")],
+    out: Annotated[Path, typer.Option(help="Where to: .parquet or .csv; for images .npz.")],
     where: Annotated[
         list[str] | None, typer.Option(help="Only rows of a class: label=value.")
     ] = None,
@@ -98,11 +98,12 @@ def sample_verb(
 
     Example: `dpgist sample patients.model --rows 10000 --where readmitted=yes --out rows.parquet`
     """
-    refuse_unknown_table(out)
+    trained = read_model(model)
+    refuse_unknown_table(out, trained.schema)
     refuse_bad_output(out, force=force)
     conditions = _conditions(where or [])
-    table = read_model(model).sample(rows, seed=seed, where=conditions or None, kind="pyarrow")
-    write_table(table, out, force=force)
+    table = trained.sample(rows, seed=seed, where=conditions or None, kind="pyarrow")
+    write_table(table, out, trained.schema, force=force)
     typer.echo(str(out))
 
 

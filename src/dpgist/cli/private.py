@@ -246,8 +246,8 @@ def synthesize_verb(
 ) -> None:
     """Release, train and sample in one go, into a folder.
 
-    Writes release.gist, generator.model, synthetic.parquet, card.txt, card.json, plots/ and,
-    without --ledger, ledger.sqlite whose cap is this release.
+    Writes release.gist, generator.model, synthetic.parquet (synthetic.npz for images), card.txt,
+    card.json, plots/ and, without --ledger, ledger.sqlite whose cap is this release.
 
     Example: `dpgist synthesize patients.csv --schema patients.toml --epsilon 1 --delta 1e-6
     --out patients-synthetic`
@@ -256,7 +256,7 @@ def synthesize_verb(
     chosen, training = _method(method), Training(steps=steps, generator=generator)
     workflow.check_training(training, facts)
     workflow.check_table(data, facts)
-    outputs = Outputs.prepare(out, force=force)
+    outputs = Outputs.prepare(out, force=force, images=facts.image is not None)
     try:
         book = _book(ledger, out, facts, budget)
         announce(budget, book)

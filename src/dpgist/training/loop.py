@@ -32,7 +32,6 @@ __all__ = ["Progress", "Training", "train_generator"]
 Progress = Callable[[int, int, float], None]
 
 _SNAPSHOT_EVERY = 10
-_SMALLEST_MOMENT = 1e-12  # losses end near 1e-5, so Adam's usual 1e-8 would brake the last steps
 
 
 class _Mapped(Protocol):
@@ -130,7 +129,7 @@ def _prepare(
         objective=objective,
         target=target,
         optimiser=torch.optim.Adam(
-            generator.parameters(), betas=objective.betas, eps=_SMALLEST_MOMENT
+            generator.parameters(), betas=objective.betas, eps=objective.smallest_moment
         ),
         seed=int(rng.integers(2**63)),
         device=device,

@@ -21,14 +21,15 @@ _SETTLING_BATCHES = 50
 class Objective(Protocol):
     """A loss of a generator's weights.
 
-    ``betas`` and ``average_rate`` are what suits its noise: Adam's memories, and the weight of
-    the newest step in the running average of weights that becomes the model. ``settle`` makes an
-    averaged twin ready to be sampled from.
+    ``betas``, ``smallest_moment`` and ``average_rate`` are what suits its noise: Adam's memories
+    and epsilon, and the weight of the newest step in the running average of weights that becomes
+    the model. ``settle`` makes an averaged twin ready to be sampled from.
 
     Privacy: post-processing of a release; touches no row.
     """
 
     betas: tuple[float, float]
+    smallest_moment: float
     average_rate: float
 
     def loss(self, rng: torch.Generator) -> Tensor: ...
@@ -43,6 +44,7 @@ class ClosedForm:
     """
 
     betas = (0.9, 0.99)
+    smallest_moment = 1e-12  # losses end near 1e-5: the usual 1e-8 would brake the last steps
     average_rate = 1.0  # no noise to average out
 
     def __init__(self, generator: MixtureGenerator, row_map: nn.Module, target: Target) -> None:
@@ -77,6 +79,7 @@ class TwoHalves:
     """
 
     betas = (0.5, 0.99)
+    smallest_moment = 1e-8
     average_rate = 0.005
 
     def __init__(
