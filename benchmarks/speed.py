@@ -85,6 +85,7 @@ class PlainPass:
 
 
 def timed(source, summation) -> float:
+    """Seconds for one pass."""
     started = time.perf_counter()
     for _ in source.partial_sums(summation):
         pass

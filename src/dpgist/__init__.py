@@ -7,7 +7,7 @@ from dpgist.errors import ArtefactError, BudgetExceeded, DataError, DpgistError,
 from dpgist.estimate import Estimate
 from dpgist.generators.model import Model, read_model
 from dpgist.gist import Gist, NoiseError, read_gist
-from dpgist.methods import Merf
+from dpgist.methods import Merf, suggest_features
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget, Relation
 from dpgist.schema import (
@@ -51,6 +51,7 @@ __all__ = [
     "read_gist",
     "read_model",
     "release",
+    "suggest_features",
     "synthesize",
     "train",
 ]

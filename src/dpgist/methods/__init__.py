@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Protocol
 from torch import nn
 
 from dpgist.errors import DataError
-from dpgist.methods.merf import Merf
+from dpgist.methods.merf import Merf, suggest_features
 from dpgist.privacy.plan import Budget, Plan
 from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
 
-__all__ = ["METHODS", "Merf", "Method", "method_from", "settings"]
+__all__ = ["METHODS", "Merf", "Method", "method_from", "settings", "suggest_features"]
 
 
 class Method(Protocol):

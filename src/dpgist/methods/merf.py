@@ -8,12 +8,15 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import gammaln
 
 from dpgist.encode import Encoder
 from dpgist.features.compose import ChoiceMap, SideBySide
 from dpgist.features.fourier import FourierMap, draw_frequencies, draw_pixel_frequencies
+from dpgist.methods.scale import paid_scale, scale_query
+from dpgist.privacy.accounting import mu_of
 from dpgist.privacy.lattice import grid_bits
-from dpgist.privacy.plan import Block, Budget, Plan, Query, Stage
+from dpgist.privacy.plan import Block, Budget, Plan, Query, Relation, Stage
 from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
 
@@ -44,6 +47,10 @@ class Merf:
     keeps far-away images from escaping to where a narrow kernel is flat. The noise at one point of
     the embedding does not grow with the number of features.
 
+    ``length_scale="paid"`` spends ``scale_share`` of :math:`\mu^2` on a first stage that measures
+    how far rows really lie apart, and multiplies ``joint_scales`` and ``image_scales`` by that
+    distance over the public one (see :func:`~dpgist.methods.scale.paid_scale`).
+
     Reference: DP-MERF, Harder, Adamczewski and Park 2021, sections 3 and 4. Unlike the authors'
     code: categories are one-hot, scales are public, and one joint release has exact accounting.
 
@@ -62,6 +69,8 @@ class Merf:
     category_weight: float = 1.0
     image_frequencies: int = 5000
     image_scales: tuple[float, ...] = (0.4, 0.8)
+    length_scale: str = "public"
+    scale_share: float = 0.1
 
     def __post_init__(self) -> None:
         counts = (
@@ -79,12 +88,31 @@ class Merf:
         weights = (self.joint_weight, self.pair_weight, self.category_weight)
         if not all(0 < weight < math.inf for weight in weights):
             raise ValueError("block weights must be finite and above 0")
+        if self.length_scale not in ("public", "paid"):
+            raise ValueError(f"length_scale must be public or paid, got {self.length_scale!r}")
+        if not 0.001 <= self.scale_share <= 0.999:
+            raise ValueError(
+                f"scale_share must lie between 0.001 and 0.999, got {self.scale_share}"
+            )
 
     def plan(self, schema: Schema, *, budget: Budget, feature_seed: int) -> Plan:
-        """One stage: every block in one joint release."""
+        """Every block in one joint release; a paid length scale comes in a stage before it."""
         del budget  # the noise is the curator's; nothing here depends on its size
-        query = self._query(schema, feature_seed=feature_seed)
-        return Plan(stages=(Stage(share=Fraction(1), query=lambda released: query),))
+        encoder = Encoder(schema)
+
+        def embedding(released: tuple[ReleasedStage, ...]) -> Query:
+            return self._query(encoder, self._distance(encoder, released), feature_seed)
+
+        if self.length_scale == "public":
+            return Plan(stages=(Stage(share=Fraction(1), query=embedding),))
+        first = scale_query(encoder, self._recipe(schema, feature_seed))
+        share = Fraction(self.scale_share).limit_denominator(1000)
+        return Plan(
+            stages=(
+                Stage(share=share, query=lambda released: first),
+                Stage(share=1 - share, query=embedding),
+            )
+        )
 
     def row_map(
         self,
@@ -93,13 +121,17 @@ class Merf:
         feature_seed: int,
         released: tuple[ReleasedStage, ...] = (),
     ) -> SideBySide:
-        """The map of the only stage; depends on nothing released."""
-        del released
-        return self._row_map(Encoder(schema), feature_seed=feature_seed)
-
-    def _query(self, schema: Schema, *, feature_seed: int) -> Query:
+        """The map of the last stage; of what was released it needs a paid scale alone."""
         encoder = Encoder(schema)
-        row_map = self._row_map(encoder, feature_seed=feature_seed)
+        return self._row_map(encoder, self._distance(encoder, released), feature_seed)
+
+    def _distance(self, encoder: Encoder, released: tuple[ReleasedStage, ...]) -> float:
+        """What the scales are multiplied by."""
+        return 1.0 if self.length_scale == "public" else paid_scale(released[0], encoder)
+
+    def _query(self, encoder: Encoder, distance: float, feature_seed: int) -> Query:
+        schema = encoder.schema
+        row_map = self._row_map(encoder, distance, feature_seed)
         named = zip(self._weights(), row_map.maps, strict=False)
         blocks = tuple(
             _block(name, feature_map, weight=weight, schema=schema)
@@ -110,13 +142,16 @@ class Merf:
             row_map=row_map,
             blocks=blocks,
             batched=True,
-            recipe={
-                "method": self.name,
-                "settings": _settings(self),
-                "schema": schema.to_dict(),
-                "feature_seed": feature_seed,
-            },
+            recipe={**self._recipe(schema, feature_seed), "distance": distance},
         )
+
+    def _recipe(self, schema: Schema, feature_seed: int) -> dict[str, Any]:
+        return {
+            "method": self.name,
+            "settings": _settings(self),
+            "schema": schema.to_dict(),
+            "feature_seed": feature_seed,
+        }
 
     def _weights(self) -> tuple[tuple[str, float], ...]:
         return (
@@ -125,15 +160,15 @@ class Merf:
             (CHOICES, self.category_weight),
         )
 
-    def _row_map(self, encoder: Encoder, *, feature_seed: int) -> SideBySide:
+    def _row_map(self, encoder: Encoder, distance: float, feature_seed: int) -> SideBySide:
         rng = np.random.Generator(np.random.Philox(feature_seed))
         if encoder.schema.image is not None:
-            return SideBySide([self._pixel_map(encoder, rng)])
+            return SideBySide([self._pixel_map(encoder, distance, rng)])
         joint = draw_frequencies(
             encoder.slots,
             n_frequencies=self.joint_frequencies,
             group_size=self.most_columns,
-            length_scales=self.joint_scales,
+            length_scales=[distance * scale for scale in self.joint_scales],
             rng=rng,
         )
         pairs = draw_frequencies(
@@ -146,12 +181,12 @@ class Merf:
         choices = [ChoiceMap(encoder.slots)] if _has_choices(encoder) else []
         return SideBySide([FourierMap(joint), FourierMap(pairs), *choices])
 
-    def _pixel_map(self, encoder: Encoder, rng: np.random.Generator) -> FourierMap:
+    def _pixel_map(self, encoder: Encoder, distance: float, rng: np.random.Generator) -> FourierMap:
         return FourierMap(
             draw_pixel_frequencies(
                 encoder.width,
                 n_frequencies=self.image_frequencies,
-                length_scales=self.image_scales,
+                length_scales=[distance * scale for scale in self.image_scales],
                 rng=rng,
             )
         )
@@ -161,6 +196,34 @@ class Merf:
             return self.pair_frequencies
         n_columns = len({slot.column for slot in encoder.slots})
         return min(max(32 * math.comb(n_columns, 2), 1000), 6000)
+
+
+def suggest_features(
+    rows_about: int, epsilon: float, delta: float, *, relation: Relation | str = "add_remove"
+) -> int:
+    r"""How many Fourier features make the error bound of DP-MERF, Prop. 3.1, smallest.
+
+    .. math:: \frac{4 D \sigma^2}{m^2} +
+        \frac{8\sqrt2\,\sigma}{m} \frac{\Gamma((D+1)/2)}{\Gamma(D/2)} + 8\sqrt{2\pi/D}
+
+    Symbols: :math:`m` is the declared row count, :math:`\sigma` half the noise on a sum (the
+    proposition is for replace-one, sensitivity 2). The bound is loose: take its word for how the
+    number should grow with rows and epsilon rather than for the number itself.
+
+    Privacy: arithmetic on public numbers.
+    """
+    if rows_about < 1:
+        raise ValueError(f"rows_about must be at least 1, got {rows_about}")
+    halves = 1.0 if Relation(relation) == Relation.REPLACE_ONE else 0.5
+    noise = halves / mu_of(epsilon, delta) / rows_about
+    counts = 2 * np.unique(np.geomspace(1, 2**20, 2000).astype(np.int64))
+    gammas = np.exp(gammaln((counts + 1) / 2) - gammaln(counts / 2))
+    bound = (
+        4 * counts * noise**2
+        + 8 * math.sqrt(2) * noise * gammas
+        + 8 * np.sqrt(2 * math.pi / counts)
+    )
+    return int(counts[np.argmin(bound)])
 
 
 def _has_choices(encoder: Encoder) -> bool:

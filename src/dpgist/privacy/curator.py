@@ -88,7 +88,7 @@ def release_plan(
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """What a plan's first stage will release and how noisy, before any row is read."""
+    """What a plan's last stage will release and how noisy, before any row is read."""
 
     blocks: tuple[Block, ...]
     noise_stds: tuple[float, ...]
@@ -106,11 +106,14 @@ class Forecast:
 
 
 def forecast(plan: Plan, budget: Budget, schema: Schema) -> Forecast:
-    """What the first stage of a plan would release.
+    """What the last stage of a plan would release if the stages before it found nothing.
 
     Privacy: schema, plan and budget only; reads no row and charges nothing.
     """
-    stage = _PreparedStage(plan.stages[0].query(()), plan, 0, budget, schema)
+    nothing: tuple[ReleasedStage, ...] = ()
+    for index, ahead in enumerate(plan.stages):
+        stage = _PreparedStage(ahead.query(nothing), plan, index, budget, schema)
+        nothing = (*nothing, stage.with_nothing())
     return Forecast(
         blocks=stage.blocks,
         noise_stds=tuple(
@@ -118,7 +121,7 @@ def forecast(plan: Plan, budget: Budget, schema: Schema) -> Forecast:
         ),
         n_classes=stage.query.encoder.n_classes,
         sensitivity=stage.sensitivity,
-        mu=mu_from_units(stage.units),
+        mu=mu_from_units(units_of(budget)),
         block_rows=stage.map.block_rows,
     )
 
@@ -146,6 +149,18 @@ class _PreparedStage:
                 "grid; raise epsilon, or the weights of the smallest blocks"
             )
         self.map = PreparedMap(query, rows_about=schema.rows_about)
+
+    def with_nothing(self) -> ReleasedStage:
+        """What the stage would release of no rows, without noise."""
+        blocks = tuple(
+            ReleasedBlock(
+                block=block,
+                values=np.zeros(_shape(block, self.query.encoder), np.int64),
+                grid_noise_std=std,
+            )
+            for block, std in zip(self.blocks, self.grid_stds, strict=True)
+        )
+        return ReleasedStage(blocks=blocks, mu_squared_units=self.units)
 
     def with_noise(self, sums: _Sums) -> ReleasedStage:
         """The joint Gaussian: every coordinate of every block gets its own draw."""

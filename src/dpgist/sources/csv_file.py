@@ -7,8 +7,8 @@ and none of them is one by itself.
 
 from __future__ import annotations
 
-import csv
 import gzip
+import re
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +25,8 @@ from dpgist.sources.header import Header
 
 _BATCH_ROWS = 8_192
 
+_FIELD = re.compile(r' *+(?:"((?:[^"]++|"")*+)"([^,]*+)|((?!")[^,]*+))(,|\Z)', re.DOTALL)
+"""A field in quotes with whatever follows them, or a plain one, and the comma after it."""
 MOST_LINES = 64
 """A quoted cell may run over this many lines; what runs on longer is a stray quote."""
 
@@ -103,14 +105,19 @@ def split_line(line: str) -> tuple[list[str], bool]:
 
     Privacy: row-wise; for the private pass alone.
     """
-    if '"' not in line:
-        return line.rstrip("\r\n").split(","), False
-    # The reader asks for a second line exactly when the first leaves a quote open.
-    reader = csv.reader([line.rstrip("\r\n") + "\n", '"'], skipinitialspace=True)
-    try:
-        return next(reader), reader.line_num > 1
-    except csv.Error:  # a bare carriage return, or a field beyond the reader's limit
-        return line.rstrip("\r\n").split(","), False
+    text = line.rstrip("\r\n")
+    if '"' not in text:
+        return text.split(","), False
+    # Not the csv module: it refuses a bare carriage return and long fields, and where it does, a
+    # complete row would no longer be recognised as one.
+    fields, place = [], 0
+    while found := _FIELD.match(text, place):
+        quoted, rest, plain, comma = found.groups()
+        fields.append(plain if quoted is None else quoted.replace('""', '"') + rest)
+        if not comma:
+            return fields, False
+        place = found.end()
+    return [*fields, text[place:].lstrip(" ")[1:]], True
 
 
 def _joined(first: str, ahead: deque[str], lines: Iterator[str], n_fields: int) -> list[str] | None:
