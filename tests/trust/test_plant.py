@@ -34,6 +34,9 @@ CHECKS = {
         test_sens.test_worst_pairs_use_the_whole_sensitivity,
         test_sens.test_a_row_that_breaks_every_cell_uses_the_health_share_too,
         test_sens.test_two_blocks_add_their_squares,
+        lambda: test_sens.test_mad_numbers_among_good_ones_become_bounded_integers(
+            float("nan"), non_negative=False
+        ),
         test_sens.test_any_numbers_become_bounded_integers,
         test_sens.test_one_row_of_anything_moves_the_statistic_by_at_most_its_sensitivity,
         lambda: test_sens.test_unit_rows_of_either_precision_stay_inside_in_integers("f4", 20),

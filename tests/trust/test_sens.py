@@ -65,6 +65,16 @@ def test_any_numbers_become_bounded_integers(block, data):
     check_rows_are_bounded_integers(features, block)
 
 
+@pytest.mark.parametrize("mad", [np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324])
+@pytest.mark.parametrize("non_negative", [True, False])
+def test_mad_numbers_among_good_ones_become_bounded_integers(mad, non_negative):
+    features = np.array([[mad, 0.5, 0.5], [0.6, mad, -0.8], [mad, mad, mad], [0.6, 0.0, 0.8]])
+    block = Block(name="b", length=3, non_negative=non_negative)
+    check_rows_are_bounded_integers(features, block)
+    grid = lattice.to_grid(torch.from_numpy(features), block)
+    assert norms_squared(grid)[3] > 0.999 * 4**20, "a mad row took a good one with it"
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("bits", [20, 26])
 def test_unit_rows_of_either_precision_stay_inside_in_integers(dtype, bits):
