@@ -43,11 +43,11 @@ def to_grid(features: torch.Tensor, block: Block) -> torch.Tensor:
     if block.non_negative:
         grid.clamp_(min=0.0)
     bound = math.sqrt(block.bound_squared)
-    norm = grid.square().sum(dim=1, keepdim=True).sqrt_()
+    norm = torch.linalg.vector_norm(grid, dim=1, keepdim=True)
     shrunk = torch.where(norm <= bound, bound, norm * _SHRINK)
     _truncate(grid.mul_(bound * 2.0**block.bits / shrunk))
-    inside = grid.square().sum(dim=1, keepdim=True) <= block.bound_squared * 4**block.bits
-    return grid if bool(inside.all()) else torch.where(inside, grid, 0.0)
+    inside = _squared_norms(grid) <= block.bound_squared * 4**block.bits
+    return grid if bool(inside.all()) else torch.where(inside[:, None], grid, 0.0)
 
 
 def _truncate(grid: torch.Tensor) -> None:
@@ -56,6 +56,13 @@ def _truncate(grid: torch.Tensor) -> None:
         np.trunc(grid.numpy(), out=grid.numpy())
     else:
         grid.trunc_()
+
+
+def _squared_norms(grid: torch.Tensor) -> torch.Tensor:
+    """Sum of squares of each row, without a second array of the grid's size."""
+    if grid.device.type == "cpu":
+        return torch.from_numpy(np.einsum("ij,ij->i", grid.numpy(), grid.numpy()))
+    return torch.linalg.vecdot(grid, grid)
 
 
 def check_grid(block: Block, block_rows: int, rows_about: int | None) -> None:

@@ -24,12 +24,12 @@ _TEST_SEED = 20_210  # public: the rows of the self-test
 
 
 def block_rows(blocks: Sequence[Block]) -> int:
-    """Rows per block: a power of two from 64 to 1024, by the number of coordinates alone.
+    """Rows per block: a power of two from 128 to 1024, by the number of coordinates alone.
 
     Privacy: public; the same for every table.
     """
     length = sum(block.length for block in blocks)
-    return int(min(1024, max(64, 2 ** int(np.log2(_CELLS_PER_BLOCK / length)))))
+    return int(min(1024, max(128, 2 ** int(np.log2(_CELLS_PER_BLOCK / length)))))
 
 
 class RowByRow(nn.Module):
