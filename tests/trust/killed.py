@@ -60,6 +60,10 @@ def die_between_charge_and_release(folder):
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.trust.planting import plant_from_environment
+
+    plant_from_environment()
     where, what = Path(sys.argv[1]), sys.argv[2]
     prepare(where)
     if what == "between":

@@ -4,14 +4,20 @@ A plant replaces one function of the wall by a wrong one for the length of a wit
 itself has no switch for any of this.
 """
 
+import logging
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from unittest.mock import patch
 
+import dp_accounting
 import numpy as np
 import torch
 
+import dpgist as dg
+from dpgist import artefact, gist
+from dpgist.encode import Encoder
 from dpgist.privacy import curator, lattice, ledger, noise, rowmap, sensitivity
 from dpgist.privacy.plan import COUNTS, HEALTH
 
@@ -38,6 +44,9 @@ _class_sums = lattice.class_sums
 _distance = sensitivity._squared_distance
 _stds = sensitivity.grid_noise_stds
 _release_plan = curator.release_plan
+_release = dg.release
+_encode = Encoder.encode
+_look = curator._look
 
 
 def scaled_noise(factor):
@@ -149,6 +158,38 @@ def slot_dependent(self, rows):
     ]
 
 
+def classical_noise(epsilon, delta):
+    """The textbook formula, which does not hold above epsilon 1."""
+    return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+
+
+def float32_sums(grid, membership):
+    """Sums that depend on the order of rows."""
+    return (membership.T.float() @ grid.float()).to(torch.int64)
+
+
+def row_count_in_the_schema(table, schema, method, budget, **more):
+    return _release(table, replace(schema, rows_about=len(table) or None), method, budget, **more)
+
+
+def complaining(self, cells):
+    encoded = _encode(self, cells)
+    if encoded.broken.any():
+        raise ValueError("a cell breaks the schema")
+    return encoded
+
+
+def talkative(self, cells):
+    logging.getLogger("dpgist").debug("cells: %s", {k: v.to_pylist() for k, v in cells.items()})
+    return _encode(self, cells)
+
+
+def counting_aloud(source, stage):
+    sums = _look(source, stage)
+    print(f"{int(sums[-2].sum())} rows read")  # noqa: T201
+    return sums
+
+
 PLANTS = [
     Plant("noise / sqrt 2", curator, "add_rounded_gaussian", scaled_noise(2**-0.5), "T-AUDIT"),
     Plant("noise x 0.9", curator, "add_rounded_gaussian", scaled_noise(0.9), "T-AUDIT"),
@@ -171,5 +212,16 @@ PLANTS = [
     Plant("largest, not sum", ledger, "_spent", largest_charge, "T-LEDGER"),
     Plant("no cap", ledger, "_check_room", open_ended, "T-LEDGER"),
     Plant("looks first", curator, "release_plan", looking_first, "T-LEDGER"),
+    Plant("classical noise", dp_accounting, "get_sigma_gaussian", classical_noise, "T-CAL"),
+    Plant("float32 sums", curator, "class_sums", float32_sums, "T-ORDER"),
+    Plant("one relation for both", sensitivity, "_squared_distance", one_for_two, "T-ADJ"),
+    Plant("row count as a setting", dg, "release", row_count_in_the_schema, "T-SCHEMA"),
+    Plant("errors from cells", Encoder, "encode", complaining, "T-FUZZ"),
+    Plant("cells in the log", Encoder, "encode", talkative, "T-LOG"),
+    Plant("rows counted aloud", curator, "_look", counting_aloud, "T-LOG"),
+    Plant("charges last", curator, "release_plan", looking_first, "T-KILL"),
+    Plant("forgets other charges", ledger, "_spent", largest_charge, "T-RACE"),
+    Plant("no checksum", artefact, "_digest_matches", lambda *_: True, "T-TAMPER"),
+    Plant("claims unchecked", gist, "check_claim", lambda _: None, "T-TAMPER"),
     Plant("slots differ", rowmap.PreparedMap, "__call__", slot_dependent, "T-ROWWISE"),
 ]

@@ -1,5 +1,10 @@
 """T-PLANT: every sabotage of the wall is caught by the T-test it belongs to."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import hypothesis
 import pytest
 
@@ -60,7 +65,39 @@ def passes(check):
     return True
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+# T-tests that need files, processes or the command line run in a pytest of their own.
+RUNS = {
+    "T-CAL": ("test_cal.py", "never_above or published"),
+    "T-ORDER": ("test_order.py", "permutations"),
+    "T-ADJ": ("test_adj.py", "closed_form or publishes_n"),
+    "T-SCHEMA": ("test_schema.py", "nothing_in_common"),
+    "T-FUZZ": ("test_fuzz.py", "however_mad"),
+    "T-LOG": ("test_log.py", "canary or neighbours"),
+    "T-KILL": ("test_kill.py", "between_charge_and_release"),
+    "T-RACE": ("test_race.py", "24"),
+    "T-TAMPER": ("test_tamper.py", "flipped or forged"),
+}
+QUICK, SLOW = ([p for p in PLANTS if (p.caught_by in CHECKS) == quick] for quick in (True, False))
+
+
+@pytest.mark.parametrize("plant", SLOW, ids=lambda plant: plant.name)
+def test_the_plant_makes_its_own_t_test_fail(plant):
+    file, tests = RUNS[plant.caught_by]
+    root = Path(__file__).parents[2]
+    options = ["-q", "-x", "-p", "tests.trust.planting", "-p", "no:cacheprovider", "-k", tests]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, f"tests/trust/{file}"],
+        cwd=root, env=os.environ | {"DPGIST_PLANT": plant.name}, capture_output=True, text=True,
+        timeout=300,
+    )  # fmt: skip
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout[-2000:]
+
+
+def test_every_trust_test_has_a_plant():
+    assert {plant.caught_by for plant in PLANTS} == set(CHECKS) | set(RUNS)
+
+
+@pytest.mark.parametrize("plant", QUICK, ids=lambda plant: plant.name)
 def test_the_plant_is_caught_where_it_belongs(plant):
     with plant.planted():
         unnoticed = all(passes(check) for check in CHECKS[plant.caught_by])
