@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import xgboost
 from machine import ROOT, describe
 from papers_data import DATA, PaperData, numbers, split, under_sample
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -43,7 +44,6 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
-from xgboost import XGBClassifier
 
 import dpgist as dg
 
@@ -60,8 +60,9 @@ PROTOCOL = {
     "test_rows": "under-sampled too, as in the papers (matters to PRC, hardly to ROC)",
     "features": "numbers as they are, categories as integer codes (place in the schema's list)",
     "classes": "synthetic labels drawn with the gist's noisy class shares (the default)",
-    "std": "over seeds, divided by their number",
+    "std": "of the population of seeds (ddof 0)",
 }
+SHORT = {"synthetic": "synth", "real": "real"}
 Labels = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.float64]
 
@@ -79,11 +80,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=default)
     options = parser.parse_args()
     machine = describe() | {name: version(name) for name in ("scikit-learn", "pandas")}
-    machine["xgboost"] = version("xgboost-cpu")
+    machine["xgboost"] = xgboost.__version__
     budget = dg.Budget(epsilon=options.epsilon, delta=options.delta, relation=options.relation)
     for name in options.data:
         wanted = [seed for seed in options.seeds if not on_file(options.out, name, budget, seed)]
-        schema, rows = DATA[name].load() if wanted else (None, None)
+        if wanted:
+            schema, rows = DATA[name].load()
         for seed in wanted:
             run = run_seed(DATA[name], schema, rows, budget, seed=seed, most=options.reference_rows)
             append(options.out, run | {"machine": machine})
@@ -190,7 +192,7 @@ def classifiers(seed: int) -> dict[str, Any]:
         "RF": RandomForestClassifier(random_state=seed),
         "GBM": GradientBoostingClassifier(random_state=seed),
         "MLP": MLPClassifier(random_state=seed),
-        "XGB": XGBClassifier(random_state=seed, n_jobs=1),
+        "XGB": xgboost.XGBClassifier(random_state=seed, n_jobs=1),
     }
 
 
@@ -213,13 +215,12 @@ def runs_of(path: Path) -> list[dict[str, Any]]:
 
 def on_file(path: Path, name: str, budget: dg.Budget, seed: int) -> bool:
     """Whether this run is done."""
-    known = identity(name, budget, seed).items()
-    return any(known <= run.items() for run in map(_plain, runs_of(path)))
+    return any(agrees(run, identity(name, budget, seed)) for run in runs_of(path))
 
 
-def _plain(run: dict[str, Any]) -> dict[str, Any]:
-    """The entries of a run that can be compared as a set."""
-    return {key: value for key, value in run.items() if isinstance(value, str | int | float)}
+def agrees(run: dict[str, Any], known: dict[str, Any]) -> bool:
+    """Whether a run has all these entries."""
+    return all(run[key] == value for key, value in known.items())
 
 
 def append(path: Path, run: dict[str, Any]) -> None:
@@ -253,10 +254,10 @@ def summed_up(runs: list[dict[str, Any]]) -> dict[str, Any]:
 def show(path: Path, name: str, budget: dg.Budget) -> None:
     """Print mean +- std over the seeds on file, and the paper's mean beside it."""
     wanted = {key: value for key, value in identity(name, budget, 0).items() if key != "seed"}
-    runs = [run for run in runs_of(path) if wanted.items() <= _plain(run).items()]
+    runs = [run for run in runs_of(path) if agrees(run, wanted)]
     summary = summed_up(runs)
     columns = {
-        f"{source} {key}": {
+        f"{SHORT[source]} {key}": {
             classifier: f"{cell['mean'][key]:.3f} +- {cell['std'][key]:.3f}"
             for classifier, cell in summary[source].items()
         }
@@ -265,6 +266,7 @@ def show(path: Path, name: str, budget: dg.Budget) -> None:
     }
     print(f"\n{name}, {wanted}, seeds {summary['seeds']}; mean +- std over seeds")
     print(f"roc, prc: hard labels (paper: DP-MERF {PAPER[name]}); score_*: from scores")
+    print(f"under-sampling {PROTOCOL['under_sampling']}")
     print(pd.DataFrame(columns).to_string(), flush=True)
 
 
