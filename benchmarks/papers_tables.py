@@ -4,7 +4,8 @@
 
 Reads ``$DPGIST_DATA`` (default ``../shared/data``) and writes
 ``benchmarks/results/papers_tables.json``. Every finished (data, seed) is appended at once, and what
-the file holds already is skipped.
+the file holds already is skipped (whatever commit it was measured at: for new settings of the
+method name another ``--out``).
 
 Protocol of the paper (Harder, Adamczewski and Park 2021, Table 1): epsilon 1, delta 1e-5, relation
 replace_one; the majority class under-sampled to 40 % by a public coin per row before the split and
@@ -224,12 +225,16 @@ def agrees(run: dict[str, Any], known: dict[str, Any]) -> bool:
 
 
 def append(path: Path, run: dict[str, Any]) -> None:
-    """Add one run to the file and sum up anew; none is ever dropped."""
-    runs = [*runs_of(path), run]
+    """Add one run to the file; none is ever dropped."""
+    write(path, [*runs_of(path), run])
+
+
+def write(path: Path, runs: list[dict[str, Any]]) -> None:
+    """Put protocol, summary and runs in the file at once, so that a stop leaves it whole."""
     groups: dict[str, list[dict[str, Any]]] = {}
-    for one in runs:
-        title = f"{one['data']}, epsilon {one['epsilon']:g}, delta {one['delta']:g}"
-        groups.setdefault(f"{title}, {one['relation']}", []).append(one)
+    for run in runs:
+        title = f"{run['data']}, epsilon {run['epsilon']:g}, delta {run['delta']:g}"
+        groups.setdefault(f"{title}, {run['relation']}", []).append(run)
     summary = {title: summed_up(group) for title, group in groups.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".part")
