@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import dpgist as dg
-from dpgist import artefact, gist
+from dpgist import artefact, gist, workflow
 from dpgist.encode import Encoder
 from dpgist.privacy import curator, lattice, ledger, noise, rowmap, sensitivity
 from dpgist.privacy.plan import COUNTS, HEALTH
@@ -165,7 +165,7 @@ def classical_noise(epsilon, delta):
 
 def float32_sums(grid, membership):
     """Sums that depend on the order of rows."""
-    return (membership.T.float() @ grid.float()).to(torch.int64)
+    return (membership.T.float() @ (grid / 3).float() * 3).to(torch.int64)
 
 
 def row_count_in_the_schema(table, schema, method, budget, **more):
@@ -219,7 +219,7 @@ PLANTS = [
     Plant("errors from cells", Encoder, "encode", complaining, "T-FUZZ"),
     Plant("cells in the log", Encoder, "encode", talkative, "T-LOG"),
     Plant("rows counted aloud", curator, "_look", counting_aloud, "T-LOG"),
-    Plant("charges last", curator, "release_plan", looking_first, "T-KILL"),
+    Plant("charges last", workflow, "release_plan", looking_first, "T-KILL"),
     Plant("forgets other charges", ledger, "_spent", largest_charge, "T-RACE"),
     Plant("no checksum", artefact, "_digest_matches", lambda *_: True, "T-TAMPER"),
     Plant("claims unchecked", gist, "check_claim", lambda _: None, "T-TAMPER"),

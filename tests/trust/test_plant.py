@@ -70,7 +70,7 @@ RUNS = {
     "T-CAL": ("test_cal.py", "never_above or published"),
     "T-ORDER": ("test_order.py", "permutations"),
     "T-ADJ": ("test_adj.py", "closed_form or publishes_n"),
-    "T-SCHEMA": ("test_schema.py", "nothing_in_common"),
+    "T-SCHEMA": ("test_schema.py", "empty_table"),
     "T-FUZZ": ("test_fuzz.py", "however_mad"),
     "T-LOG": ("test_log.py", "canary or neighbours"),
     "T-KILL": ("test_kill.py", "between_charge_and_release"),

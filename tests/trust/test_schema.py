@@ -51,6 +51,11 @@ def public_part(rows, relation):
     return json.dumps([kept, released, shapes, header["table_kind"]], sort_keys=True)
 
 
+def test_an_empty_table_and_a_full_one_have_the_same_public_part():
+    full = [(40, 2.5, "A", True)] * 50
+    assert public_part([], "add_remove") == public_part(full, "add_remove")
+
+
 @settings(max_examples=25, deadline=None)
 @given(TABLE, TABLE, st.sampled_from(["add_remove", "replace_one"]))
 def test_two_tables_with_nothing_in_common_have_the_same_public_part(one, other, relation):
