@@ -62,7 +62,7 @@ def _squared_norms(grid: torch.Tensor) -> torch.Tensor:
     """Sum of squares of each row, without a second array of the grid's size."""
     if grid.device.type == "cpu":
         return torch.from_numpy(np.einsum("ij,ij->i", grid.numpy(), grid.numpy()))
-    return torch.linalg.vecdot(grid, grid)
+    return grid.square().sum(dim=1)
 
 
 def check_grid(block: Block, block_rows: int, rows_about: int | None) -> None:
