@@ -42,7 +42,7 @@ class FourierMap(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         phases = rows.to(self.frequencies.dtype) @ self.frequencies.T
         features = torch.cat([phases.cos(), phases.sin()], dim=1)
-        return features * (1.0 / math.sqrt(len(self.frequencies)))
+        return features.mul_(1.0 / math.sqrt(len(self.frequencies)))
 
 
 def draw_frequencies(

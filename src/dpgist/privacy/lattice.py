@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
 
 from dpgist.privacy.plan import Block
 
 _SHRINK = 1 + 2.0**-40  # a row scaled down to its bound ends just inside
 _MOST_BITS = 26  # 2F <= 52: squared norms stay exact in float64
+_CELLS_AT_ONCE = 2**17  # 1 MB in float64: what one step leaves in the cache the next one finds
 
 
 def grid_bits(rows_about: int | None, length: int) -> int:
@@ -40,29 +40,23 @@ def to_grid(features: torch.Tensor, block: Block) -> torch.Tensor:
     Privacy: row by row; a row's integers depend on nothing but that row's features.
     """
     grid = features.to(torch.float64, copy=True)
+    for rows in grid.split(max(1, _CELLS_AT_ONCE // block.length)):
+        _bound_rows(rows, block)
+    return grid
+
+
+def _bound_rows(rows: torch.Tensor, block: Block) -> None:
+    """Bound and truncate some rows in place."""
     if block.non_negative:
-        grid.clamp_(min=0.0)
+        rows.clamp_(min=0.0)
     bound = math.sqrt(block.bound_squared)
-    norm = torch.linalg.vector_norm(grid, dim=1, keepdim=True)
+    norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     shrunk = torch.where(norm <= bound, bound, norm * _SHRINK)
-    _truncate(grid.mul_(bound * 2.0**block.bits / shrunk))
-    inside = _squared_norms(grid) <= block.bound_squared * 4**block.bits
-    return grid if bool(inside.all()) else torch.where(inside[:, None], grid, 0.0)
-
-
-def _truncate(grid: torch.Tensor) -> None:
-    """Round toward 0 in place; numpy's is ten times as fast as torch's on a CPU."""
-    if grid.device.type == "cpu":
-        np.trunc(grid.numpy(), out=grid.numpy())
-    else:
-        grid.trunc_()
-
-
-def _squared_norms(grid: torch.Tensor) -> torch.Tensor:
-    """Sum of squares of each row, without a second array of the grid's size."""
-    if grid.device.type == "cpu":
-        return torch.from_numpy(np.einsum("ij,ij->i", grid.numpy(), grid.numpy()))
-    return grid.square().sum(dim=1)
+    rows.mul_(bound * 2.0**block.bits / shrunk)
+    rows.copy_(rows.to(torch.int32))  # truncates toward 0, ten times as fast as trunc
+    inside = rows.square().sum(dim=1, keepdim=True) <= block.bound_squared * 4**block.bits
+    if not bool(inside.all()):
+        rows.copy_(torch.where(inside, rows, 0.0))
 
 
 def check_grid(block: Block, block_rows: int, rows_about: int | None) -> None:
