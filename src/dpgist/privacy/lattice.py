@@ -40,7 +40,7 @@ def to_grid(features: torch.Tensor, block: Block) -> torch.Tensor:
     Privacy: row by row; a row's integers depend on nothing but that row's features.
     """
     grid = features.to(torch.float64, copy=True)
-    for rows in grid.split(max(1, _CELLS_AT_ONCE // block.length)):
+    for rows in torch.split(grid, max(1, _CELLS_AT_ONCE // block.length)):
         _bound_rows(rows, block)
     return grid
 

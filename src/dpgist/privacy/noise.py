@@ -4,8 +4,8 @@ r"""Exact Gaussian noise on integers.
 normal ``N``, drawn without any numerical error from operating-system-keyed AES-CTR bits. Because
 the values are integers this equals ``round(value + noise_std * N)``: a function of the ideal
 Gaussian mechanism. ``docs/lattice-and-sampler.md`` proves each step; the names used there are the
-names used here. No library offers this: OpenDP's discrete Gaussian is exact too but costs
-hundreds of times as much and carries no analytic (Balle-Wang) guarantee; numpy's are floats.
+names used here. No library offers this: OpenDP's discrete Gaussian is exact too but costs over a
+hundred times as much and carries no analytic (Balle-Wang) guarantee; numpy's are floats.
 
 How it works: the half-normal curve exp(-x^2/2) is covered by strips of width 1/16, each as high as
 an integer multiple of one unit; a strip is picked by 32 random bits, a point inside it by 64 more,
