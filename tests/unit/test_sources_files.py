@@ -2,6 +2,7 @@
 
 import datetime as dt
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from dpgist.errors import DataError
 from dpgist.schema import BooleanColumn, CategoryColumn, DateColumn, IntegerColumn, Schema
 from dpgist.sources import open_source
+from dpgist.sources.arrow_file import ParquetFiles
 
 SCHEMA = Schema(
     name="t",
@@ -211,3 +213,18 @@ def test_each_source_says_its_kind_and_nothing_else(tmp_path):
     assert open_source(tmp_path).kind == "parquet"
     dated = open_source(pa.table({"d": [dt.date(2000, 1, 1)]}))
     assert repr(dated) == f"{dated}" == "<pyarrow source>"
+
+
+def test_parquet_is_read_in_flat_memory(tmp_path):
+    """Sixty row groups: what is held must not grow with those already read."""
+    n, path = 300_000, tmp_path / "t.parquet"
+    values = np.random.default_rng(0).random(n)
+    table = pa.table({name: values for name in "abcd"})
+    pq.write_table(table, path, row_group_size=5_000, compression="none")
+    del table, values
+    before = pa.total_allocated_bytes()
+    held = [
+        pa.total_allocated_bytes() - before for _ in ParquetFiles(path=path).tables(tuple("abcd"))
+    ]
+    assert len(held) > 30
+    assert max(held[-5:]) < 3 * max(held[:5])

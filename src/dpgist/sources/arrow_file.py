@@ -48,7 +48,8 @@ class ParquetFiles:
     def tables(self, columns: tuple[str, ...]) -> Iterator[pa.Table]:
         """Every row once. Privacy: private rows, for the curator."""
         for path in self._files():
-            with damage_reported(path), pq.ParquetFile(path) as file:
+            # Buffering ahead would keep every row group read so far in memory.
+            with damage_reported(path), pq.ParquetFile(path, pre_buffer=False) as file:
                 large = any(is_raw(kind) or is_file(kind) for kind in file.schema_arrow.types)
                 batch_rows = _BATCH_IMAGES if large else _BATCH_ROWS
                 for batch in file.iter_batches(batch_rows, columns=list(columns)):
