@@ -11,7 +11,7 @@ How it works: the half-normal curve exp(-x^2/2) is covered by strips of width 1/
 an integer multiple of one unit; a strip is picked by 32 random bits, a point inside it by 64 more,
 and the point is kept with the ratio of curve to strip. Every comparison carries a bound on its own
 error. The few draws that fall inside that bound are settled with more random bits in exact
-arithmetic (:func:`_settle`), so the bound never enters the distribution.
+arithmetic (:func:`_settle_coin`, :func:`_settle_rounding`), so it never enters the distribution.
 """
 
 from __future__ import annotations
