@@ -94,8 +94,8 @@ def test_what_an_adversary_can_show_about_an_image_stays_below_the_claim(pair):
     plan, budget = signed_plan(SCHEMA), budget_of(1.0, relation)
     base = noise_images(2, seed=4)
     found = bounds(
-        tiled_release(images([*cells, *base], labels + "ab"), plan, budget, SCHEMA, 200_000),
-        tiled_release(images([*others, *base], other_labels + "ab"), plan, budget, SCHEMA, 200_000),
+        tiled_release(images([*cells, *base], labels + "ab"), plan, budget, SCHEMA, 500_000),
+        tiled_release(images([*others, *base], other_labels + "ab"), plan, budget, SCHEMA, 500_000),
     )
     assert max(found) <= mu_of(1.0, 1e-5)
     assert not worst or epsilon_of(max(found), 1e-5) >= 0.9
