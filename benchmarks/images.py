@@ -31,6 +31,7 @@ from torch import nn
 
 import dpgist as dg
 from dpgist.artefact import refuse_bad_output
+from dpgist.methods import METHODS
 
 FOLDERS = {"mnist": "mnist", "fashion": "fashion_mnist"}
 IMAGES, LABELS = "{}-images-idx3-ubyte.gz", "{}-labels-idx1-ubyte.gz"
@@ -46,8 +47,7 @@ def main() -> None:
     release.add_argument("--epsilon", type=float, required=True)
     release.add_argument("--delta", type=float, default=1e-5)
     release.add_argument("--relation", default="replace_one")
-    release.add_argument("--frequencies", type=int, default=dg.Merf().image_frequencies)
-    release.add_argument("--scales", type=float, nargs="+", default=dg.Merf().image_scales)
+    release.add_argument("--method", choices=sorted(METHODS), default="scattering")
     release.add_argument("--seed", type=int, default=0, help="of the public features")
     release.add_argument("--out", type=Path, required=True)
     train = commands.add_parser("train")
@@ -82,7 +82,7 @@ def run_release(options: argparse.Namespace) -> None:
         rows_about=60_000,
     )
     budget = dg.Budget(epsilon=options.epsilon, delta=options.delta, relation=options.relation)
-    method = dg.Merf(image_frequencies=options.frequencies, image_scales=tuple(options.scales))
+    method = METHODS[options.method]()
     ledger = dg.Ledger.in_memory(name=schema.name, budget=budget, max_rows_per_person=1)
     started = time.perf_counter()
     images = folder / IMAGES.format("train")

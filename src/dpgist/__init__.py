@@ -7,7 +7,7 @@ from dpgist.errors import ArtefactError, BudgetExceeded, DataError, DpgistError,
 from dpgist.estimate import Estimate
 from dpgist.generators.model import Model, read_model
 from dpgist.gist import Gist, NoiseError, read_gist
-from dpgist.methods import Merf, suggest_features
+from dpgist.methods import Merf, Scattering, suggest_features
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget, Relation
 from dpgist.schema import (
@@ -43,6 +43,7 @@ __all__ = [
     "NumberColumn",
     "PrivacyError",
     "Relation",
+    "Scattering",
     "Schema",
     "Training",
     "__version__",

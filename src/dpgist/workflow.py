@@ -18,6 +18,7 @@ from dpgist.estimate import Estimate
 from dpgist.generators.model import Model
 from dpgist.gist import Gist
 from dpgist.methods import METHODS, Method, method_from, settings
+from dpgist.methods.scattering import SMALLEST_SIDE
 from dpgist.privacy.curator import forecast, release_plan
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget
@@ -35,9 +36,9 @@ def auto_method(schema: Schema, budget: Budget) -> Method:
 
     Privacy: public facts only.
     """
-    del schema, budget  # one method so far
-    chosen: Method = METHODS["merf"]()
-    return chosen
+    large = schema.image is not None and min(schema.image.height, schema.image.width)
+    chosen: Method = METHODS["scattering" if large and large >= SMALLEST_SIDE else "merf"]()
+    return chosen.settled(schema, budget)
 
 
 def plan(
@@ -61,7 +62,7 @@ def plan(
     """
     if rows_about is not None:
         schema = replace(schema, rows_about=rows_about)
-    method = method or auto_method(schema, budget)
+    method = method.settled(schema, budget) if method else auto_method(schema, budget)
     foreseen = forecast(method.plan(schema, budget=budget, feature_seed=seed), budget, schema)
     return Estimate(
         method=method.name,
@@ -102,7 +103,7 @@ def release(
     Privacy: (epsilon, delta)-DP under the budget's relation, charged before the first row is read.
     """
     source = open_source(table)
-    method = method or auto_method(schema, budget)
+    method = method.settled(schema, budget) if method else auto_method(schema, budget)
     book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
     recipe = method.plan(schema, budget=budget, feature_seed=seed)
     released, stamp = release_plan(Private(source), recipe, budget, book, schema=schema)
@@ -145,7 +146,7 @@ def train(
         raise PrivacyError("this gist is a rehearsal, not private; pass rehearsal=True to use it")
     _refuse_bad_device(device)
     method = method_from(gist.method, gist.settings)
-    with _one_thread():
+    with _threads(gist.schema):
         return train_generator(
             gist,
             method,
@@ -158,13 +159,13 @@ def train(
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Train on one thread: the matrices are small, so that more threads mostly wait for another.
+def _threads(schema: Schema) -> Iterator[None]:
+    """Train tables on one thread: their matrices are small, and more threads mostly wait.
 
     It also keeps the order of sums, and with it the model's bits, on any number of cores.
     """
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(1 if schema.image is None else before)
     try:
         yield
     finally:
@@ -176,7 +177,7 @@ def check_training(training: Training, schema: Schema) -> None:
 
     Privacy: public facts only.
     """
-    training.resolved(Encoder(schema))
+    training.resolved(Encoder(schema), torch.device("cpu"))
 
 
 def _refuse_bad_device(device: str) -> None:

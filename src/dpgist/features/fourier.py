@@ -32,12 +32,16 @@ class FourierMap(nn.Module):
 
     def __init__(self, frequencies: npt.NDArray[np.floating[Any]]) -> None:
         super().__init__()
-        self.register_buffer("frequencies", torch.tensor(frequencies, dtype=torch.float32))
+        self.register_buffer("frequencies", torch.as_tensor(frequencies, dtype=torch.float32))
 
     @property
     def length(self) -> int:
         """How many numbers a row is mapped to."""
         return 2 * len(self.frequencies)
+
+    def part(self, which: slice) -> FourierMap:
+        """The map of some of the frequencies, which share their memory with this one."""
+        return FourierMap(self.frequencies[which].numpy())
 
     def forward(self, rows: Tensor) -> Tensor:
         phases = rows.to(self.frequencies.dtype) @ self.frequencies.T

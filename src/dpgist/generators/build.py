@@ -12,6 +12,8 @@ from dpgist.generators.image import (
     ImageNetwork,
     Shape,
     convolution_images,
+    doublings,
+    residual_images,
     upsampling_images,
 )
 from dpgist.generators.mixture import MixtureGenerator
@@ -20,14 +22,14 @@ from dpgist.generators.tabular import TabularNetwork
 Network = TabularNetwork | ImageNetwork
 Generator = MixtureGenerator | Network
 
-KINDS = ("mixture", "network", "conv", "upsampling")
+KINDS = ("mixture", "network", "residual", "conv", "upsampling")
 """The generators by name: the first two make tables, the others images."""
 
 _LARGEST = {"components": 2**16, "latent": 4096, "hidden": 4096, "depth": 16, "channels": 1024}
 
 
 def kind_for(encoder: Encoder, wanted: str = "auto") -> str:
-    """The generator's kind; "auto" takes the mixture for tables and "conv" for images.
+    """The generator's kind; "auto" takes the mixture for tables and "residual" for images.
 
     Raises :class:`ValueError` if no such generator can make rows of this schema.
 
@@ -35,23 +37,31 @@ def kind_for(encoder: Encoder, wanted: str = "auto") -> str:
     """
     shape = _shape(encoder)
     fitting = KINDS[2:] if shape else KINDS[:2]
-    chosen = ("conv" if shape else "mixture") if wanted == "auto" else wanted
+    chosen = ("residual" if shape else "mixture") if wanted == "auto" else wanted
     if chosen not in fitting:
         what = "images are" if shape else "a table is"
         raise ValueError(f"{what} made by generator {' or '.join(fitting)}, not by {chosen!r}")
-    if shape and (shape[1] % 4 or shape[2] % 4):
-        size = f"{shape[1]} x {shape[2]}"
-        raise ValueError(f"image generators need height and width divisible by 4, got {size}")
+    if shape:
+        _refuse_odd_sides(shape, chosen)
     return chosen
 
 
-def default_sizes(kind: str, encoder: Encoder, *, components: int | None = None) -> dict[str, int]:
-    """Sizes that suit a schema; ``components`` is for the mixture alone.
+def _refuse_odd_sides(shape: Shape, kind: str) -> None:
+    step = 2 ** (doublings(shape) if kind == "residual" else 2)
+    if shape[1] % step or shape[2] % step:
+        size = f"{shape[1]} x {shape[2]}"
+        raise ValueError(f"image generators need height and width divisible by {step}, got {size}")
+
+
+def default_sizes(kind: str, encoder: Encoder) -> dict[str, int]:
+    """Sizes that suit a schema.
 
     Privacy: public facts only.
     """
     if kind == "mixture":
-        return {"components": components or (100 if len(encoder.columns) <= 3 else 300)}
+        return {"components": 100 if len(encoder.columns) <= 3 else 300}
+    if kind == "residual":
+        return {"latent": 64, "channels": 128}
     if kind == "conv":
         return {"latent": 32, "hidden": 512, "channels": 64}
     if kind == "upsampling":
@@ -77,6 +87,8 @@ def build_generator(
         return MixtureGenerator(column_supports(encoder), **known, generator=generator)
     if shape is None:
         return TabularNetwork(encoder.slots, **known, generator=generator)
+    if kind == "residual":
+        return residual_images(shape, **known, generator=generator)
     make = convolution_images if kind == "conv" else upsampling_images
     return make(shape, **known, generator=generator)
 

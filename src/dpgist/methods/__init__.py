@@ -10,22 +10,34 @@ from torch import nn
 
 from dpgist.errors import DataError
 from dpgist.methods.merf import Merf, suggest_features
+from dpgist.methods.scattering import Scattering
 from dpgist.privacy.plan import Budget, Plan
 from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
 
-__all__ = ["METHODS", "Merf", "Method", "method_from", "settings", "suggest_features"]
+__all__ = [
+    "METHODS",
+    "Merf",
+    "Method",
+    "Scattering",
+    "method_from",
+    "settings",
+    "suggest_features",
+]
 
 
 class Method(Protocol):
     """Public settings and the plan they make; whatever depends on data is no part of it.
 
-    ``row_map`` is the map of the last stage, for training.
+    ``settled`` makes the choices that depend on the budget, so that what is stored in a gist says
+    it all; ``row_map`` is the map of the last stage, for training.
 
     Privacy: public by definition.
     """
 
     name: ClassVar[str]
+
+    def settled(self, schema: Schema, budget: Budget) -> Method: ...
 
     def plan(self, schema: Schema, *, budget: Budget, feature_seed: int) -> Plan: ...
 
@@ -34,7 +46,7 @@ class Method(Protocol):
     ) -> nn.Module: ...
 
 
-METHODS: dict[str, type[Merf]] = {Merf.name: Merf}
+METHODS: dict[str, type[Merf | Scattering]] = {kind.name: kind for kind in (Merf, Scattering)}
 
 
 def settings(method: Method) -> dict[str, Any]:

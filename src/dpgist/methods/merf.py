@@ -95,6 +95,11 @@ class Merf:
                 f"scale_share must lie between 0.001 and 0.999, got {self.scale_share}"
             )
 
+    def settled(self, schema: Schema, budget: Budget) -> Merf:
+        """The same: nothing here depends on the budget."""
+        del schema, budget
+        return self
+
     def plan(self, schema: Schema, *, budget: Budget, feature_seed: int) -> Plan:
         """Every block in one joint release; a paid length scale comes in a stage before it."""
         del budget  # the noise is the curator's; nothing here depends on its size

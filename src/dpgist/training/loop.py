@@ -24,7 +24,14 @@ from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
 from dpgist.training.checkpoint import Checkpoint
 from dpgist.training.matching import Target, target_from
-from dpgist.training.objectives import ClosedForm, Objective, TwoHalves, fast_arithmetic
+from dpgist.training.objectives import (
+    HALF_KINDS,
+    ClosedForm,
+    Objective,
+    TwoHalves,
+    fast_arithmetic,
+    thinning_for,
+)
 from dpgist.training.settings import Training
 
 __all__ = ["Progress", "Training", "train_generator"]
@@ -61,8 +68,9 @@ def train_generator(
     Privacy: post-processing of the gist; costs nothing.
     """
     encoder = Encoder(gist.schema)
-    training = training.resolved(encoder)
-    fit = _prepare(gist, method, training, encoder=encoder, rng=rng, device=_device(device))
+    where = _device(device)
+    training = training.resolved(encoder, where)
+    fit = _prepare(gist, method, training, encoder=encoder, rng=rng, device=where)
     saved = _checkpoint(checkpoint, gist, training, fit)
     fit.losses.extend(saved.restore() if saved else [])
     try:
@@ -113,10 +121,10 @@ def _prepare(
     rng: np.random.Generator,
     device: torch.device,
 ) -> _Fit:
-    sizes = default_sizes(training.generator, encoder, components=training.components)
+    sizes = default_sizes(training.generator, encoder) | training.sizes()
     first = torch.Generator().manual_seed(int(rng.integers(2**63)))
     generator = build_generator(training.generator, encoder, sizes, generator=first).to(device)
-    if generator.kind == "conv" and device.type == "cuda":
+    if generator.kind in HALF_KINDS and device.type == "cuda":
         generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     row_map = method.row_map(
         gist.schema, feature_seed=gist.feature_seed, released=gist.released.stages[:-1]
@@ -142,7 +150,8 @@ def _objective(
 ) -> Objective:
     if isinstance(generator, MixtureGenerator):
         return ClosedForm(generator, row_map, target)
-    return TwoHalves(generator, row_map, target, batch=training.batch or 1)
+    thinning = thinning_for(row_map, next(generator.parameters()).device)
+    return TwoHalves(generator, row_map, target, batch=training.batch or 1, thinning=thinning)
 
 
 def _descend(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -11,11 +12,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dpgist.features.expected import expected_features
+from dpgist.features.scattering import ScatteredFourier
 from dpgist.generators.build import Network
 from dpgist.generators.mixture import MixtureGenerator
 from dpgist.training.matching import Target, class_means, matching_loss, two_half_loss
 
 _SETTLING_BATCHES = 50
+_FREQUENCIES_AT_ONCE = 1000
+HALF_KINDS = ("residual", "conv")
+"""Generators whose convolutions run in bfloat16, channels last, on CUDA."""
 
 
 class Objective(Protocol):
@@ -75,6 +80,10 @@ class TwoHalves:
     class. Each half goes through the network on its own: batch normalisation would tie rows of
     one pass together. On CUDA convolutions run in bfloat16; features and loss are float32.
 
+    With ``thinning`` above 1 each step looks at a part of the frequencies only, drawn anew, where a
+    processor could not afford them all: features of a part are as long as those of the whole, so
+    the mean over all parts is the same loss.
+
     Privacy: post-processing of a release; touches no row.
     """
 
@@ -83,25 +92,33 @@ class TwoHalves:
     average_rate = 0.005
 
     def __init__(
-        self, generator: Network, row_map: nn.Module, target: Target, *, batch: int
+        self,
+        generator: Network,
+        row_map: nn.Module,
+        target: Target,
+        *,
+        batch: int,
+        thinning: int = 1,
     ) -> None:
         self._device = next(generator.parameters()).device
         self._generator = generator
-        self._row_map = row_map.to(self._device).requires_grad_(False)
+        row_map.to(self._device).requires_grad_(False)
         self._target = target.on(self._device)
+        self._parts = _parts(row_map, self._target.means, thinning)
         n_classes = len(target.class_weights)
         # Batch normalisation needs two rows at least.
         each = max(batch // (2 * n_classes), 2 if n_classes == 1 else 1)
         codes = self._target.classes.repeat_interleave(each)
         self._one_hot = functional.one_hot(codes, generator.n_classes).float()
-        self._half = generator.kind == "conv" and self._device.type == "cuda"
+        self._half = generator.kind in HALF_KINDS and self._device.type == "cuda"
 
     def loss(self, rng: torch.Generator) -> Tensor:
         """See :func:`two_half_loss`. Privacy: post-processing of a release."""
+        row_map, means = self._parts[self._drawn_part(rng)]
         return two_half_loss(
-            self._means(rng),
-            self._means(rng),
-            self._target.means,
+            self._means(row_map, rng),
+            self._means(row_map, rng),
+            means,
             class_weights=self._target.class_weights,
             loss_weights=self._target.loss_weights,
         )
@@ -124,9 +141,15 @@ class TwoHalves:
             norm.momentum = momentum
         averaged.eval()
 
-    def _means(self, rng: torch.Generator) -> list[Tensor]:
+    def _drawn_part(self, rng: torch.Generator) -> int:
+        if len(self._parts) == 1:
+            return 0
+        drawn = torch.randint(len(self._parts), (1,), generator=rng, device=self._device)
+        return int(drawn)
+
+    def _means(self, row_map: nn.Module, rng: torch.Generator) -> list[Tensor]:
         n_classes = len(self._target.class_weights)
-        features = self._row_map(self._rows(self._generator, rng))
+        features = row_map(self._rows(self._generator, rng))
         return [class_means(part, n_classes) for part in features]
 
     def _rows(self, network: nn.Module, rng: torch.Generator) -> Tensor:
@@ -135,6 +158,38 @@ class TwoHalves:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._half):
             rows: Tensor = network(noise, self._one_hot)
         return rows.float()
+
+
+def thinning_for(row_map: nn.Module, device: torch.device) -> int:
+    """Into how many parts to cut the frequencies so that a step is affordable on the device.
+
+    Privacy: public facts only.
+    """
+    if device.type == "cuda" or not isinstance(row_map, ScatteredFourier):
+        return 1
+    most = max(len(fourier.frequencies) for fourier in row_map.fouriers)
+    return -(-most // _FREQUENCIES_AT_ONCE)
+
+
+def _parts(
+    row_map: nn.Module, means: Sequence[Tensor], thinning: int
+) -> list[tuple[nn.Module, tuple[Tensor, ...]]]:
+    """Row maps of parts of the frequencies, and the target in each one's own scaling."""
+    if thinning == 1 or not isinstance(row_map, ScatteredFourier):
+        return [(row_map, tuple(means))]
+    sizes = [len(fourier.frequencies) for fourier in row_map.fouriers]
+    parts: list[tuple[nn.Module, tuple[Tensor, ...]]] = []
+    for part in range(thinning):
+        which = [slice(size * part // thinning, size * (part + 1) // thinning) for size in sizes]
+        cut = tuple(_cut(*known) for known in zip(means, which, sizes, strict=True))
+        parts.append((row_map.part(which), cut))
+    return parts
+
+
+def _cut(means: Tensor, which: slice, size: int) -> Tensor:
+    """Cosines and sines of some frequencies, longer by as much as there are fewer of them."""
+    both = means.reshape(len(means), 2, size)[:, :, which]
+    return both.flatten(1) * math.sqrt(size / both.shape[2])
 
 
 @contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import torch
+
 from dpgist.encode import Encoder
 from dpgist.generators.build import KINDS, default_sizes, kind_for
 
@@ -17,9 +19,11 @@ class Training:
         steps: how many steps of Adam.
         batch: rows drawn per step, both halves together, for networks.
         learning_rate: of the first step; it falls to 0 along a cosine.
-        generator: "mixture" or "network" for tables, "conv" or "upsampling" for images; "auto"
-            is the mixture for tables, whose loss has a closed form, and "conv" for images.
+        generator: "mixture" or "network" for tables, "residual", "conv" or "upsampling" for
+            images; "auto" is the mixture for tables, whose loss has a closed form, and "residual"
+            for images.
         components: of the mixture.
+        channels: of an image generator.
 
     Privacy: public; nothing here touches a release, let alone a row.
     """
@@ -29,9 +33,10 @@ class Training:
     learning_rate: float | None = None
     generator: str = "auto"
     components: int | None = None
+    channels: int | None = None
 
     def __post_init__(self) -> None:
-        for field in ("steps", "batch", "components"):
+        for field in ("steps", "batch", "components", "channels"):
             value = getattr(self, field)
             if value is not None and value < 1:
                 raise ValueError(f"{field} must be at least 1, got {value}")
@@ -42,19 +47,28 @@ class Training:
             known = ", ".join(("auto", *KINDS))
             raise ValueError(f"generator must be one of {known}, got {self.generator!r}")
 
-    def resolved(self, encoder: Encoder) -> Training:
+    def resolved(self, encoder: Encoder, device: torch.device) -> Training:
         """The same with every None that matters replaced. Privacy: public facts only."""
         kind = kind_for(encoder, self.generator)
+        chosen = replace(self, generator=kind)
         if kind == "mixture":
-            sizes = default_sizes(kind, encoder, components=self.components)
+            sizes = default_sizes(kind, encoder) | chosen.sizes()
             steps = self.steps or (400 if len(encoder.columns) <= 3 else 800)
             rate = self.learning_rate or 0.1
             return Training(steps=steps, learning_rate=rate, generator=kind, **sizes)
+        laptop = kind == "residual" and device.type == "cpu"
+        usual = {"network": 2000, "residual": 1000 if laptop else 3000}
         return replace(
-            self,
-            steps=self.steps or (2000 if kind == "network" else 4000),
-            batch=self.batch or 1000,
+            chosen,
+            steps=self.steps or usual.get(kind, 4000),
+            batch=self.batch or (200 if laptop else 1000),
             learning_rate=self.learning_rate or (3e-3 if kind == "upsampling" else 1e-3),
-            generator=kind,
             components=None,
+            channels=self.channels or (64 if laptop else None),
         )
+
+    def sizes(self) -> dict[str, int]:
+        """The sizes of the generator that were asked for. Privacy: public facts only."""
+        name = "components" if self.generator == "mixture" else "channels"
+        asked = getattr(self, name)
+        return {} if asked is None or self.generator == "network" else {name: asked}
