@@ -1,5 +1,6 @@
 """T-ROWWISE, T-SENS, T-AUDIT over images: a picture is a row like any other."""
 
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -42,10 +43,25 @@ def merf_plan():
     return METHOD.plan(SCHEMA, budget=budget_of(), feature_seed=0)
 
 
-def test_every_slot_gives_an_image_the_same_integers():
-    row_map = PreparedMap(merf_plan().stages[0].query(()))
+def of_side(side):
+    image = dg.ImageColumn(name="image", height=side, width=side)
+    return dataclasses.replace(SCHEMA, columns=(image, SCHEMA.columns[1]))
+
+
+def scattering_plan(side=8, **settings):
+    schema = of_side(side)
+    return schema, dg.Scattering(**settings).plan(schema, budget=budget_of(), feature_seed=0)
+
+
+@pytest.mark.parametrize(
+    ("schema", "plan"),
+    [(SCHEMA, merf_plan()), scattering_plan(8), scattering_plan(28, frequencies=600)],
+    ids=["merf", "scattering", "scattering of digits"],
+)
+def test_every_slot_gives_an_image_the_same_integers(schema, plan):
+    row_map = PreparedMap(plan.stages[0].query(()))
     rng = np.random.default_rng(1)
-    rows = torch.from_numpy(rng.random((row_map.block_rows, Encoder(SCHEMA).width)))
+    rows = torch.from_numpy(rng.random((row_map.block_rows, Encoder(schema).width)))
     expected = row_map(rows)
     for shift in (1, 5, 16, row_map.block_rows // 2 - 1):
         again = row_map(torch.roll(rows, shift, dims=0))
@@ -78,6 +94,52 @@ def test_one_image_moves_the_statistic_by_at_most_its_sensitivity(plan, relation
     furthest = max(weighted_squared_distance(stage, first, sums) for _, sums in measured[1:])
     assert furthest <= Fraction(stage.sensitivity) ** 2
     assert math.sqrt(furthest) > 0.6 * stage.sensitivity
+
+
+def noise_of_side(side, n, seed=0):
+    pixels = np.random.default_rng(seed).integers(0, 256, (n, side**2), dtype=np.uint8)
+    return [row.tobytes() for row in pixels]
+
+
+def test_scattered_images_sum_to_the_sum_of_each_alone():
+    schema, plan = scattering_plan(8, frequencies=30, pixel_frequencies=30)
+    cells = [*noise_of_side(8, 6), b"short", None, b"\xff" * 64]
+    labels = ["ab"[i % 2] for i in range(len(cells))]
+    whole = exact_sums(images(cells, labels), plan, budget_of(), schema)[1]
+    alone = [
+        exact_sums(images([cell], [label]), plan, budget_of(), schema)[1]
+        for cell, label in zip(cells, labels, strict=True)
+    ]
+    for total, *parts in zip(whole, *alone, strict=True):
+        assert np.array_equal(total, sum(parts))
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_one_scattered_image_moves_the_statistic_by_at_most_its_sensitivity(relation):
+    schema, plan = scattering_plan(8, frequencies=60, pixel_frequencies=60)
+    budget, base = budget_of(relation=relation), noise_of_side(8, 3, seed=2)
+    cells = [b"\xff" * 64, b"\x00" * 64, b"short", None, *noise_of_side(8, 3, seed=3)]
+    neighbours = [(base, "aba")] if relation == "add_remove" else []
+    tables = [([cell, *base], label + "aba") for cell in cells for label in "ab"]
+    measured = [exact_sums(images(c, y), plan, budget, schema) for c, y in [*neighbours, *tables]]
+    stage, first = measured[0]
+    furthest = max(weighted_squared_distance(stage, first, sums) for _, sums in measured[1:])
+    assert furthest <= Fraction(stage.sensitivity) ** 2
+    assert math.sqrt(furthest) > 0.6 * stage.sensitivity
+
+
+@pytest.mark.parametrize("worst", [True, False])
+def test_what_an_adversary_can_show_about_a_scattered_image_stays_below_the_claim(worst):
+    schema, plan = scattering_plan(8, frequencies=3, pixel_frequencies=3)
+    base, budget = noise_of_side(8, 2, seed=4), budget_of(1.0)
+    one = images([b"\xff" * 64 if worst else b"short", *base], "aab")
+    found = bounds(
+        tiled_release(one, plan, budget, schema, 500_000),
+        tiled_release(images(base, "ab"), plan, budget, schema, 500_000),
+    )
+    assert max(found) <= mu_of(1.0, 1e-5)
+    # Fourier features have norm 1 whatever the image, so that one row more is always the worst.
+    assert epsilon_of(max(found), 1e-5) >= 0.85
 
 
 PAIRS = {

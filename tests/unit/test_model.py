@@ -93,7 +93,7 @@ def network_model():
     return train_generator(gist, SMALL, training, rng=np.random.default_rng(0), device="cpu")
 
 
-@pytest.fixture(scope="module", params=["conv", "upsampling"])
+@pytest.fixture(scope="module", params=["residual", "conv", "upsampling"])
 def image_model(request):
     method = Merf(image_frequencies=30)
     training = Training(steps=3, batch=40, generator=request.param)

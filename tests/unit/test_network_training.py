@@ -53,7 +53,7 @@ def stop_at(step):
     return progress
 
 
-@pytest.mark.parametrize("kind", ["network", "conv", "upsampling"])
+@pytest.mark.parametrize("kind", ["network", "residual", "conv", "upsampling"])
 def test_a_stopped_run_goes_on_to_the_same_bits(table_gist, image_gist, tmp_path, kind):
     gist, file = table_gist if kind == "network" else image_gist, tmp_path / "run.checkpoint"
     with pytest.raises(KeyboardInterrupt):
@@ -87,7 +87,7 @@ def test_training_leaves_the_global_random_state_alone(table_gist):
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-@pytest.mark.parametrize("kind", ["conv", "upsampling"])
+@pytest.mark.parametrize("kind", ["residual", "conv", "upsampling"])
 def test_stripes_are_learnt_by_class_and_keep_both_places(image_gist, kind):
     model = fit(image_gist, kind=kind, steps=200, batch=120, rate=5e-3)
     arrays = model.sample(600, seed=0)

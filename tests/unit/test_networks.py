@@ -83,7 +83,8 @@ def test_options_are_drawn_with_the_softmax_of_their_scores():
 
 
 @pytest.mark.parametrize(
-    ("schema", "kind"), [(MIXED, "network"), (PICTURES, "conv"), (PICTURES, "upsampling")]
+    ("schema", "kind"),
+    [(MIXED, "network"), (PICTURES, "residual"), (PICTURES, "conv"), (PICTURES, "upsampling")],
 )
 def test_first_weights_come_from_the_generator_and_leave_torch_alone(schema, kind):
     before = torch.random.get_rng_state()
@@ -95,7 +96,8 @@ def test_first_weights_come_from_the_generator_and_leave_torch_alone(schema, kin
 
 
 @pytest.mark.parametrize(
-    ("schema", "kind"), [(GRID, "network"), (PICTURES, "conv"), (PICTURES, "upsampling")]
+    ("schema", "kind"),
+    [(GRID, "network"), (PICTURES, "residual"), (PICTURES, "conv"), (PICTURES, "upsampling")],
 )
 def test_a_sampled_row_depends_on_its_own_noise_alone(schema, kind):
     network = made(schema, kind).train()
@@ -133,7 +135,7 @@ def test_weights_start_as_large_as_their_layers_are_wide():
 
 def test_a_generator_must_suit_the_schema():
     assert kind_for(Encoder(MIXED)) == "mixture"
-    assert kind_for(Encoder(PICTURES)) == "conv"
+    assert kind_for(Encoder(PICTURES)) == "residual"
     with pytest.raises(ValueError, match="mixture or network"):
         kind_for(Encoder(MIXED), "conv")
     with pytest.raises(ValueError, match="conv or upsampling"):

@@ -72,8 +72,8 @@ def test_one_batch_for_both_factors_is_biased_upwards(world, monkeypatch):
     drawn = objective._means
     kept = []
 
-    def twice(rng):
-        kept.append(drawn(rng) if len(kept) % 2 == 0 else kept[-1])
+    def twice(row_map, rng):
+        kept.append(drawn(row_map, rng) if len(kept) % 2 == 0 else kept[-1])
         return kept[-1]
 
     monkeypatch.setattr(objective, "_means", twice)
