@@ -1,5 +1,6 @@
 """Scores of images can tell good from bad, and say so where they cannot be computed."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -138,6 +139,13 @@ def test_what_cannot_be_fitted_is_left_out_of_the_mean_by_name():
     assert found.find("accuracy", model="LDA").value is None
     assert found.find("accuracy").why == "without LDA"
     assert found.mean("accuracy") == found.find("accuracy", model="DT").value
+
+
+def test_without_xgboost_the_other_classifiers_are_scored(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    found = evaluated({"synthetic": TRAIN}, models=("XGB", "GNB"))
+    assert "pip install 'dpgist[evaluate]'" in found.find("accuracy", model="XGB").why
+    assert found.mean("accuracy") == found.find("accuracy", model="GNB").value
 
 
 def test_images_of_another_size_and_unknown_classifiers_are_refused():

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpgist.errors import DataError
 from dpgist.evaluate.cnn import cnn_guesses
 
 TWELVE = ("LR", "RF", "GNB", "BNB", "SVM", "DT", "LDA", "Ada", "MLP", "Bag", "GBM", "XGB")
@@ -102,7 +101,11 @@ def _fitted(
     name: str, model: str, train: tuple[Array, Codes], images: Array, *, seed: int, effort: Effort
 ) -> Guesses:
     present, inner = np.unique(train[1], return_inverse=True)  # xgboost wants 0, 1, 2, ...
-    classifier = _build(name, n_classes=len(present), seed=seed, effort=effort)
+    try:
+        classifier = _build(name, n_classes=len(present), seed=seed, effort=effort)
+    except ImportError:
+        why = f"{name} needs a package more; run: pip install 'dpgist[evaluate]'"
+        return Guesses(model=model, codes=None, why=why)
     # Trees work in float32 in any case; in float64 they would copy the images once more.
     dtype = np.float32 if name in _TREES else np.float64
     with warnings.catch_warnings(record=True) as caught:
@@ -130,8 +133,7 @@ def _build(name: str, *, n_classes: int, seed: int, effort: Effort) -> Any:
     AdaBoost was SAMME.R there, which scikit-learn no longer has; it is SAMME here. Depth 3 and
     rate 0.1 were the defaults of the authors' xgboost 0.90, and no longer are.
     """
-    _require()
-    import xgboost
+    # Imported here: it takes seconds, and no other verb needs it.
     from sklearn import (
         discriminant_analysis,
         ensemble,
@@ -166,23 +168,19 @@ def _build(name: str, *, n_classes: int, seed: int, effort: Effort) -> Any:
         "GBM": lambda: ensemble.GradientBoostingClassifier(
             subsample=0.1, n_estimators=50, random_state=seed
         ),
-        "XGB": lambda: xgboost.XGBClassifier(
-            colsample_bytree=0.1,
-            n_estimators=50,
-            objective=objective,
-            max_depth=3,
-            learning_rate=0.1,
-            random_state=seed,
-        ),
+        "XGB": lambda: _xgboost(objective=objective, seed=seed),
     }
     return builders[name]()
 
 
-def _require() -> None:
-    try:
-        import sklearn  # noqa: F401
-        import xgboost  # noqa: F401
-    except ImportError:
-        raise DataError(
-            "these classifiers need scikit-learn and xgboost; run: pip install 'dpgist[evaluate]'"
-        ) from None
+def _xgboost(*, objective: str, seed: int) -> Any:
+    from xgboost import XGBClassifier
+
+    return XGBClassifier(
+        colsample_bytree=0.1,
+        n_estimators=50,
+        objective=objective,
+        max_depth=3,
+        learning_rate=0.1,
+        random_state=seed,
+    )

@@ -160,7 +160,7 @@ class Evaluation:
         )
 
     def mean(self, metric: str, source: str = "synthetic") -> float:
-        """The score of all rows, averaged over classifiers if there are any; NaN if there is none."""
+        """The score of everyone, averaged over classifiers if there are any; NaN if none."""
         found = self.find(metric, source=source)
         return float("nan") if found is None or found.value is None else found.value
 
