@@ -2,13 +2,16 @@
 
     python benchmarks/images.py release --data mnist --epsilon 1 --out mnist-1.gist
     python benchmarks/images.py train mnist-1.gist --seeds 0 1 2 --test mnist-test.npz
+    python benchmarks/images.py fid FOLDER --test mnist-test.npz --inception inception_fid.pt
 
 ``release`` reads ``$DPGIST_DATA`` (default ``../shared/data``) and writes a gist and, beside it,
 the test images: two small files from which ``train`` does the rest, on another machine if need be.
 ``train`` appends every seed to the result file as it is done, skips seeds that it finds there, and
-goes on from its last checkpoint if it was stopped in the middle of one.
+goes on from its last checkpoint if it was stopped in the middle of one; with ``--samples FOLDER``
+it keeps the synthetic images there. ``fid`` adds to each run the Frechet distance of its kept
+images to the test images.
 
-Relation replace_one and delta 1e-5 are the papers' setting. The CNN is that of appendix F of
+The CNN is that of appendix F of
 "Functional Renyi Differential Privacy for Generative Modeling" (Jiang, Sun and Yu 2023), trained on
 60,000 synthetic images for 5 epochs of Adam (1e-3) in batches of 200; settings of the method were
 not chosen on the test images.
@@ -27,10 +30,12 @@ from typing import Any
 import numpy as np
 import torch
 from machine import ROOT, data_folder, describe
-from torch import nn
 
 import dpgist as dg
 from dpgist.artefact import refuse_bad_output
+from dpgist.evaluate.cnn import cnn_accuracy
+from dpgist.evaluate.frechet import frechet_distance
+from dpgist.evaluate.inception import inception_statistics, load_inception
 from dpgist.methods import METHODS
 
 FOLDERS = {"mnist": "mnist", "fashion": "fashion_mnist"}
@@ -56,6 +61,7 @@ def main() -> None:
     train.add_argument("--test", type=Path, required=True)
     train.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     train.add_argument("--generator", default="auto")
+    train.add_argument("--samples", type=Path, help="folder to keep the synthetic images in")
     train.add_argument("--steps", type=int)
     train.add_argument("--batch", type=int)
     train.add_argument("--learning-rate", type=float)
@@ -64,6 +70,13 @@ def main() -> None:
     train.add_argument("--device", default="auto")
     train.add_argument("--commit", help="what is measured, where there is no git")
     train.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/images.json")
+    fid = commands.add_parser("fid")
+    fid.set_defaults(run=run_fid)
+    fid.add_argument("samples", type=Path)
+    fid.add_argument("--test", type=Path, required=True)
+    fid.add_argument("--inception", type=Path, required=True)
+    fid.add_argument("--device", default="auto")
+    fid.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/images.json")
     options = parser.parse_args()
     options.run(options)
 
@@ -104,17 +117,16 @@ def idx(path: Path, *, head: int) -> np.ndarray:
 def run_train(options: argparse.Namespace) -> None:
     """Train, sample and score every seed that the result file does not hold yet."""
     gist = dg.read_gist(options.gist)
-    device = options.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    with np.load(options.test) as arrays:
-        test = arrays["x"], arrays["y"]
+    device, test = device_of(options), test_images(options)
     known = identity(options, gist)
     for seed in options.seeds:
         if any(run["seed"] == seed for run in matching(options.out, known)):
             print(f"seed {seed}: in {options.out} already", flush=True)
             continue
-        result = run_seed(gist, test, options, seed=seed, device=device)
+        result, synthetic = run_seed(gist, test, options, seed=seed, device=device)
+        if options.samples is not None:
+            options.samples.mkdir(parents=True, exist_ok=True)
+            np.savez(options.samples / samples_name({**known, "seed": seed}), **synthetic)
         append(options.out, {**known, "seed": seed, **result, "machine": machine(options)})
     runs = matching(options.out, known)
     scores = np.array([run["cnn_accuracy"] for run in runs])
@@ -124,6 +136,41 @@ def run_train(options: argparse.Namespace) -> None:
     )
 
 
+def run_fid(options: argparse.Namespace) -> None:
+    """Score the kept images of every run that has no distance yet."""
+    device, (test, _) = device_of(options), test_images(options)
+    inception = load_inception(options.inception, device=device)
+    real = inception_statistics(test, inception)
+    runs = json.loads(options.out.read_text())["runs"]
+    for run in runs:
+        kept = options.samples / samples_name(run)
+        if "fid" in run or not kept.exists():
+            continue
+        with np.load(kept) as arrays:
+            synthetic = inception_statistics(arrays["x"], inception)
+        run["fid"] = frechet_distance(real.moments, synthetic.moments)
+        print(f"{kept.name}: FID {run['fid']:.2f}", flush=True)
+        options.out.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
+
+
+def samples_name(run: dict[str, Any]) -> str:
+    """Under which name the images of a run are kept."""
+    return f"{run['gist'][:16]}-{run['seed']}.npz"
+
+
+def device_of(options: argparse.Namespace) -> str:
+    """Where to compute."""
+    if options.device != "auto":
+        return str(options.device)
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def test_images(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+    """Real images and labels that no generator saw."""
+    with np.load(options.test) as arrays:
+        return arrays["x"], arrays["y"]
+
+
 def run_seed(
     gist: dg.Gist,
     test: tuple[np.ndarray, np.ndarray],
@@ -131,8 +178,8 @@ def run_seed(
     *,
     seed: int,
     device: str,
-) -> dict[str, Any]:
-    """One generator and one CNN; seconds are wall time and leave out what a stop cut off."""
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """One generator, its images and one CNN; seconds are wall time since the last stop."""
     clock = [time.perf_counter()]
 
     def progress(step: int, steps: int, loss: float) -> None:
@@ -156,7 +203,8 @@ def run_seed(
     names = ("train_s", "sample_s", "classify_s")
     seconds = dict(zip(names, np.diff(clock).round(2).tolist(), strict=True))
     resolved = {name: value for name, value in model.training.items() if value is not None}
-    return {"cnn_accuracy": accuracy, "last_loss": model.losses[-1], "used": resolved, **seconds}
+    result = {"cnn_accuracy": accuracy, "last_loss": model.losses[-1], "used": resolved, **seconds}
+    return result, synthetic
 
 
 def training(options: argparse.Namespace) -> dg.Training:
@@ -167,54 +215,6 @@ def training(options: argparse.Namespace) -> dg.Training:
         learning_rate=options.learning_rate,
         generator=options.generator,
     )
-
-
-def cnn_accuracy(
-    train: tuple[np.ndarray, np.ndarray],
-    test: tuple[np.ndarray, np.ndarray],
-    *,
-    epochs: int,
-    seed: int,
-    device: str,
-) -> float:
-    """Accuracy on the test images of the CNN trained on the others."""
-    rng = torch.Generator(device).manual_seed(seed)
-    torch.manual_seed(seed)  # first weights and dropout
-    (x, y), (test_x, test_y) = (tensors(*train, device), tensors(*test, device))
-    network = cnn(x.shape[1:]).to(device)
-    adam = torch.optim.Adam(network.parameters(), lr=1e-3)
-    for _ in range(epochs):
-        network.train()
-        for rows in torch.randperm(len(x), generator=rng, device=device).split(200):
-            adam.zero_grad()
-            nn.functional.cross_entropy(network(x[rows]), y[rows]).backward()
-            adam.step()
-    network.eval()
-    with torch.no_grad():
-        guesses = torch.cat([network(part).argmax(dim=1) for part in test_x.split(1000)])
-    return float((guesses == test_y).double().mean())
-
-
-def cnn(shape: torch.Size) -> nn.Sequential:
-    """Two strided convolutions with dropout, and a linear layer."""
-    channels, height, width = shape
-    return nn.Sequential(
-        nn.Conv2d(channels, 32, 3, stride=2, padding=1),
-        nn.Dropout(0.5),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 3, stride=2, padding=1),
-        nn.Dropout(0.5),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(64 * -(-height // 4) * -(-width // 4), 10),
-    )
-
-
-def tensors(x: np.ndarray, y: np.ndarray, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images (n, channels, height, width) in [0, 1], and labels."""
-    images = torch.tensor(x, device=device).float() / 255.0
-    images = images[:, None] if images.ndim == 3 else images.permute(0, 3, 1, 2)
-    return images.contiguous(), torch.tensor(y.astype(np.int64), device=device)
 
 
 def identity(options: argparse.Namespace, gist: dg.Gist) -> dict[str, Any]:
