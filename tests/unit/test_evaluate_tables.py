@@ -2,11 +2,13 @@
 
 import json
 import sys
+import types
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.made_gists import STRIPES, stripe_images
 
 import dpgist as dg
 from dpgist import scoring
@@ -421,3 +423,29 @@ def test_the_ledger_of_another_table_is_refused(tables, tmp_path):
 def test_a_mean_that_is_not_there_is_not_a_number():
     assert np.isnan(Evaluation(scores=()).mean("roc_auc"))
     assert Evaluation(scores=()).worst_group("roc_auc") is None
+
+
+# --- images ---------------------------------------------------------------------------------
+
+
+def test_images_are_handed_over_as_arrays_with_the_classes_of_the_schema(monkeypatch):
+    stripes = stripe_images(40)
+    handed = {}
+
+    def score_images(sets, test, **options):
+        handed.update(sets, test=test, models=options["models"])
+        return (Score(metric="accuracy", source="synthetic", value=0.9),)
+
+    kinds = types.SimpleNamespace(THREE=("LR",), TWELVE=("LR", "RF"))
+    monkeypatch.setitem(sys.modules, "dpgist.evaluate.image_classifiers", kinds)
+    monkeypatch.setitem(
+        sys.modules, "dpgist.evaluate.images", types.SimpleNamespace(score_images=score_images)
+    )
+    found = dg.evaluate(stripes, stripes, STRIPES, train=stripes, classifiers="twelve")
+    assert found.mean("accuracy") == 0.9
+    assert handed["models"] == ("LR", "RF")
+    assert {"synthetic", "real", "test"} < set(handed)
+    images, classes = handed["test"]
+    assert images.dtype == np.uint8
+    assert np.array_equal(images, stripes["x"])
+    assert [STRIPES.column("way").values[code] for code in classes] == stripes["y"].tolist()
