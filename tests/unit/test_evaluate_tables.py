@@ -266,6 +266,24 @@ def test_a_column_that_one_table_lacks_is_left_out_and_named(tables):
     assert found.mean("tv2") > 0
 
 
+def test_training_rows_that_lack_a_column_cost_one_reference_alone(tables, gist):
+    lacking = tables["real"].drop_columns(["crp"])
+    seen = []
+    found = evaluated(
+        tables, tables["again"], train=lacking, gist=gist, progress=lambda *s: seen.append(s)
+    )
+    assert found.sources == ("synthetic", "real", "noise")
+    assert any("independent columns could not be made" in note for note in found.notes)
+    assert seen[-1][0] == seen[-1][1]
+
+
+def test_without_training_rows_independent_columns_come_from_the_test_rows(tables, gist):
+    extra = tables["test"].append_column("more", pa.array([1] * N_TEST))
+    found = dg.evaluate(extra, tables["again"], SCHEMA, gist=gist)
+    assert found.sources == ("synthetic", "independent", "noise")
+    assert any("made from the test rows" in note for note in found.notes)
+
+
 def test_a_missing_label_leaves_likeness_to_be_scored(tables):
     found = evaluated(tables, tables["again"].drop_columns(["readmitted"]))
     score = found.find("roc_auc")
