@@ -1,0 +1,368 @@
+"""The report's figures, as inline SVG; images as PNG inside the page."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import matplotlib.image
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+
+from dpgist.plots import ACCENT, FAINT, REAL, SYNTHETIC
+from dpgist.report.svg import (
+    FAINT_INK,
+    box,
+    dot,
+    fit,
+    label,
+    line,
+    mix,
+    picture,
+    polyline,
+    short,
+    text_width,
+)
+
+NOISY = "#c26a00"
+MOST_OPTIONS = 16
+MOST_HEAT_COLUMNS = 45
+PANEL = 316
+"""Width of a small panel; three stand side by side on the page."""
+
+Array = npt.NDArray[Any]
+Matrix = Sequence[Sequence[float | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Shares to draw: filled, as an outline, or as marks with whiskers of two ``std``."""
+
+    name: str
+    shares: Sequence[float]
+    look: Literal["filled", "outline", "marks"]
+    colour: str
+    std: float = 0.0
+
+
+def choice_panel(
+    title: str, names: Sequence[str], series: Sequence[Series], *, note: str = "", wide: bool = False
+) -> Markup:
+    """Bars of a column's options, one line each; rare ones beyond the room are added up.
+
+    Privacy: draws what it is given.
+    """
+    width, left, right = (560 if wide else PANEL), (170 if wide else 104), 50
+    names, series = _most_common(names, series)
+    top = 40.0 if note else 26.0
+    reach = max([0.02, *(max(s.shares, default=0.0) + 2 * s.std for s in series)])
+    scale = (width - left - right) / reach
+    parts = _heading(title, note, width)
+    for index, name in enumerate(names):
+        y = top + 18 * index
+        shown = fit(name, 11, left - 12)
+        parts.append(label(left - 8, y + 11, shown, anchor="end", fill=FAINT_INK, full=name))
+        for one in series:
+            parts += _bar(one, index, left, y, scale)
+        main = next(s for s in reversed(series) if s.look != "marks" or len(series) == 1)
+        parts.append(
+            label(width - 2, y + 11, f"{100 * main.shares[index]:.1f} %", size=10.5, anchor="end")
+        )
+    parts.append(line(left, top - 2, left, top + 18 * len(names), stroke="#c3ccd4"))
+    about = f"{title}: shares of {len(names)} options; " + _told(names, series)
+    return picture(width, top + 18 * len(names) + 4, parts, about=about)
+
+
+def interval_panel(
+    title: str,
+    edges: Sequence[float],
+    series: Sequence[Series],
+    *,
+    ends: tuple[str, str],
+    note: str = "",
+) -> Markup:
+    """Histograms of a column's numbers or dates over its declared range.
+
+    Privacy: draws what it is given.
+    """
+    width, top, floor = float(PANEL), 40.0 if note else 26.0, 152.0
+    peak = max([1e-9, *(max(s.shares, default=0.0) for s in series)])
+    low, high = edges[0], edges[-1]
+    across = (width - 4) / max(high - low, 1e-300)
+    parts = _heading(title, note, width)
+    for one in series:
+        points = [(2.0, floor)]
+        for share, a, b in zip(one.shares, edges[:-1], edges[1:], strict=True):
+            y = floor - share / peak * (floor - top - 6)
+            points += [(2 + (a - low) * across, y), (2 + (b - low) * across, y)]
+        points.append((width - 2, floor))
+        filled = one.look == "filled"
+        fill, opacity = (one.colour, 0.55) if filled else ("none", 1.0)
+        stroke = "none" if filled else one.colour
+        parts.append(polyline(points, stroke=stroke, width=1.7, fill=fill, opacity=opacity))
+    parts.append(line(2, floor, width - 2, floor, stroke="#c3ccd4"))
+    parts.append(label(2, floor + 14, ends[0], size=10.5, fill=FAINT_INK))
+    parts.append(label(width - 2, floor + 14, ends[1], size=10.5, anchor="end", fill=FAINT_INK))
+    names = " and ".join(one.name for one in series)
+    return picture(
+        width, floor + 20, parts, about=f"{title}: histogram, {names}, {ends[0]} to {ends[1]}"
+    )
+
+
+def curve_figure(steps: Sequence[int], losses: Sequence[float], floor: float) -> Markup:
+    """The size of the training loss, and what the noise alone would leave of it.
+
+    Privacy: post-processing of a gist.
+    """
+    width, height, left, top, bottom = 640.0, 270.0, 58.0, 34.0, 40.0
+    values = np.maximum(np.asarray(losses, dtype=np.float64), 1e-12)
+    decades = _decades(values, floor)
+    span = decades[-1] - decades[0]
+
+    def place(value: float) -> float:
+        share = (math.log10(max(value, 10.0 ** decades[0])) - decades[0]) / span
+        return height - bottom - share * (height - top - bottom)
+
+    parts = [
+        part
+        for power in decades[:: max(1, len(decades) // 6)]
+        for part in (
+            line(left, place(10.0**power), width - 4, place(10.0**power)),
+            label(left - 6, place(10.0**power) + 4, f"{10.0**power:g}", anchor="end", size=10.5,
+                  fill=FAINT_INK),
+        )
+    ]  # fmt: skip
+    last = max(steps[-1], 2)
+    points = [
+        (left + (step - 1) / (last - 1) * (width - 4 - left), place(float(value)))
+        for step, value in zip(steps, values, strict=True)
+    ]
+    parts.append(line(left, place(floor), width - 4, place(floor), stroke=ACCENT, width=1.6,
+                      dash="6 4"))  # fmt: skip
+    parts.append(polyline(points, stroke=SYNTHETIC, width=1.8))
+    parts += _curve_words(left, width, height, last, floor)
+    return picture(
+        width,
+        height,
+        parts,
+        about=f"Training loss from {short(losses[0])} to {short(losses[-1])} over {last} steps; "
+        f"the noise alone would leave {short(floor)}",
+    )
+
+
+def heat_figure(
+    title: str,
+    names: Sequence[str],
+    matrix: Matrix,
+    *,
+    reach: float,
+    diverging: bool = False,
+    size: float = 330.0,
+) -> Markup:
+    """A square of coloured cells: from 0 to ``reach``, or from minus to plus ``reach``.
+
+    Privacy: draws what it is given.
+    """
+    cell = min(max(size / max(len(names), 1), 8.0), 36.0)
+    font = min(10.5, cell / 1.35)
+    side = min(96.0, max((text_width(name, font) for name in names), default=0.0)) + 10
+    top, span = 46.0, cell * len(names)
+    parts = [label(0, 13, title, size=12.5, bold=True)]
+    parts += _scale_bar(side, reach, diverging=diverging)
+    for i, row in enumerate(matrix):
+        for j, value in enumerate(row):
+            parts += _cell(side + j * cell, top + i * cell, cell, value, names[i], names[j],
+                           reach, diverging=diverging)  # fmt: skip
+    for i, name in enumerate(names):
+        shown, middle = fit(name, font, side - 8), (i + 0.5) * cell + font * 0.36
+        parts.append(label(side - 5, top + middle, shown, size=font, anchor="end", full=name))
+        parts.append(
+            label(side + middle, top + span + 6, shown, size=font, anchor="end", turn=-90, full=name)
+        )
+    width = max(side + span, text_width(title, 12.5), side + 170) + 2
+    words = f"{title}: {len(names)} by {len(names)} columns, scale to {short(reach)}"
+    return picture(width, top + span + side + 4, parts, about=words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """One source's score in a score panel."""
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    colour: str
+
+
+def score_panel(title: str, note: str, marks: Sequence[Mark]) -> Markup:
+    """One metric: a dot for each source, with its interval.
+
+    Privacy: draws what it is given.
+    """
+    left, right, top = 96.0, 52.0, 46.0
+    known = [m for m in marks if m.value is not None]
+    ends = [x for m in known for x in (m.value, m.low, m.high) if x is not None] or [0.0, 1.0]
+    low, high = min(ends), max(ends)
+    margin = 0.06 * (high - low) or max(abs(high) * 0.1, 0.01)
+    low, high = low - margin, high + margin
+    across = (PANEL - left - right) / (high - low)
+    parts = _heading(title, note, PANEL)
+    for index, mark in enumerate(marks):
+        y = top + 12 + 22 * index
+        parts.append(line(left, y, PANEL - right, y))
+        parts.append(label(left - 8, y + 4, mark.name, anchor="end", fill=FAINT_INK))
+        parts += _mark(mark, y, lambda value: left + (value - low) * across)
+    bottom = top + 22 * len(marks) + 6
+    parts.append(label(left, bottom + 10, short(low), size=10, fill=FAINT_INK))
+    parts.append(
+        label(PANEL - right, bottom + 10, short(high), size=10, anchor="end", fill=FAINT_INK)
+    )
+    told = ", ".join(f"{m.name} {short(m.value)}" for m in known if m.value is not None)
+    return picture(PANEL, bottom + 16, parts, about=f"{title} ({note}): {told}")
+
+
+def image_strip(images: Array, *, across: int = 12, gap: int = 2) -> str:
+    """The first images side by side, as the address of a PNG that stands in the page itself.
+
+    Privacy: draws what it is given.
+    """
+    shown = np.asarray(images[:across], dtype=np.uint8)
+    padding = [(0, 0), (0, 0), (0, gap), *([(0, 0)] if shown.ndim == 4 else [])]
+    padded = np.pad(shown, padding, constant_values=255 if shown.ndim == 4 else 0)
+    strip = np.concatenate(list(padded), axis=1)[:, :-gap]
+    buffer = io.BytesIO()
+    colours = {} if shown.ndim == 4 else {"cmap": "gray_r", "vmin": 0, "vmax": 255}
+    matplotlib.image.imsave(buffer, strip, format="png", **colours)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def _heading(title: str, note: str, width: float) -> list[Markup]:
+    parts = [label(0, 13, fit(title, 13, width - 4), size=12.5, bold=True, full=title)]
+    if note:
+        parts.append(label(0, 29, fit(note, 10.5, width - 4), size=10.5, fill=FAINT_INK, full=note))
+    return parts
+
+
+def _bar(one: Series, index: int, left: float, y: float, scale: float) -> Iterator[Markup]:
+    share = one.shares[index]
+    length = max(share, 0.0) * scale
+    hint = f"{one.name}: {100 * share:.2f} %"
+    if one.look == "filled":
+        yield box(left, y + 1, length, 13, fill=one.colour, opacity=0.6, hint=hint)
+    elif one.look == "outline":
+        yield box(left, y + 3, length, 9, stroke=one.colour, stroke_width=1.7, hint=hint)
+    else:
+        low, high = (max(share + k * one.std, 0.0) * scale for k in (-2, 2))
+        yield line(left + low, y + 7.5, left + high, y + 7.5, stroke=one.colour, width=2)
+        yield dot(left + length, y + 7.5, 4, fill=one.colour, hint=hint)
+
+
+def _most_common(
+    names: Sequence[str], series: Sequence[Series]
+) -> tuple[list[str], list[Series]]:
+    """The commonest options in their own order, and the sum of the rest."""
+    if len(names) <= MOST_OPTIONS:
+        return list(names), list(series)
+    sizes = np.sum([np.maximum(one.shares, 0) for one in series], axis=0)
+    kept = sorted(np.argsort(-sizes, kind="stable")[: MOST_OPTIONS - 1].tolist())
+    rest = sorted(set(range(len(names))) - set(kept))
+
+    def cut(one: Series) -> Series:
+        shares = [one.shares[i] for i in kept] + [sum(one.shares[i] for i in rest)]
+        return Series(
+            name=one.name, shares=shares, look=one.look, colour=one.colour, std=one.std
+        )
+
+    return [*(names[i] for i in kept), f"{len(rest)} others"], [cut(one) for one in series]
+
+
+def _told(names: Sequence[str], series: Sequence[Series]) -> str:
+    """The figure in words, for whoever cannot see it."""
+    lines = []
+    for one in series:
+        pairs = zip(names, one.shares, strict=True)
+        shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in pairs)
+        lines.append(f"{one.name}: {shares}")
+    return "; ".join(lines)
+
+
+def _decades(values: Array, floor: float) -> list[int]:
+    low = math.floor(math.log10(max(min(float(values.min()), floor) * 0.8, 1e-12)))
+    high = math.ceil(math.log10(max(float(values.max()), floor, 1e-11)))
+    return list(range(low, max(high, low + 1) + 1))
+
+
+def _curve_words(
+    left: float, width: float, height: float, steps: int, floor: float
+) -> list[Markup]:
+    y = height - 24
+    return [
+        line(left, 14, left + 26, 14, stroke=SYNTHETIC, width=2),
+        label(left + 32, 18, "size of the training loss"),
+        line(left + 210, 14, left + 236, 14, stroke=ACCENT, width=1.6, dash="6 4"),
+        label(left + 242, 18, f"expected from the noise alone: {short(floor)}"),
+        label(left, y, "1", size=10.5, fill=FAINT_INK),
+        label((left + width) / 2, y + 16, "training step", anchor="middle", fill=FAINT_INK),
+        label(width - 4, y, f"{steps:,}", size=10.5, anchor="end", fill=FAINT_INK),
+    ]
+
+
+def _colour(value: float, reach: float, *, diverging: bool) -> str:
+    share = value / max(reach, 1e-12)
+    if not diverging:
+        return mix("#f4f7fa", ACCENT, share)
+    return mix("#f7f7f7", SYNTHETIC if value > 0 else ACCENT, abs(share))
+
+
+def _cell(
+    x: float,
+    y: float,
+    cell: float,
+    value: float | None,
+    row: str,
+    column: str,
+    reach: float,
+    *,
+    diverging: bool,
+) -> Iterator[Markup]:
+    known = value is not None and math.isfinite(value)
+    words = f"{value:.3f}" if value is not None and known else "not defined"
+    colour = _colour(value, reach, diverging=diverging) if value is not None and known else FAINT
+    yield box(x, y, cell - 1, cell - 1, fill=colour, hint=f"{row} and {column}: {words}")
+    if value is not None and known and cell >= 27:
+        strong = abs(value) > 0.6 * reach
+        text = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.0f}"
+        yield label(x + (cell - 1) / 2, y + cell / 2 + 3, text, size=9, anchor="middle",
+                    fill="#ffffff" if strong else "#22303c")  # fmt: skip
+
+
+def _scale_bar(left: float, reach: float, *, diverging: bool) -> Iterator[Markup]:
+    low = -reach if diverging else 0.0
+    start, steps, width = left + 34, 24, 4.0
+    for step in range(steps):
+        value = low + (reach - low) * (step + 0.5) / steps
+        yield box(start + step * width, 22, width + 0.3, 9,
+                  fill=_colour(value, reach, diverging=diverging))  # fmt: skip
+    yield label(start - 5, 31, short(low, 2), size=10, anchor="end", fill=FAINT_INK)
+    yield label(start + steps * width + 5, 31, short(reach, 2), size=10, fill=FAINT_INK)
+
+
+def _mark(mark: Mark, y: float, place: Any) -> Iterator[Markup]:
+    if mark.value is None:
+        yield label(PANEL - 2, y + 4, "–", anchor="end", fill=FAINT_INK)
+        return
+    if mark.low is not None and mark.high is not None:
+        yield line(place(mark.low), y, place(mark.high), y, stroke=mark.colour, width=3.5)
+    yield dot(place(mark.value), y, 5, fill=mark.colour, hint=f"{mark.name}: {mark.value:.4f}")
+    yield label(PANEL - 2, y + 4, short(mark.value), anchor="end", bold=mark.name == "synthetic")
+
+
+def reference_colour(source: str) -> str:
+    """The colour of a source of rows. Privacy: looks at its name."""
+    return {"real": REAL, "synthetic": SYNTHETIC, "independent": "#2a9d6f"}.get(source, "#7b5ea7")
