@@ -18,7 +18,6 @@ CLEAR = 3.0
 """A noisy number counts as different from 0 beyond so many standard deviations."""
 NOTICEABLE_SHARE = 0.005
 UNTRAINED = 2.0
-DROWNED, NOISY = 0.5, 0.05
 NARROW = 0.2
 WEAK_EPSILON = 10.0
 
@@ -134,23 +133,31 @@ def _training(gist: Gist, inside: Inside) -> Iterator[Advice]:
 
 def _noise(gist: Gist, inside: Inside) -> Iterator[Advice]:
     curve, budget = inside.curve, gist.released.budget
-    if curve is None or curve.floor < NOISY * curve.losses[0]:
+    if curve is None:
         return
     share = curve.floor / curve.losses[0]
     less = (mu_of(2 * budget.epsilon, budget.delta) / mu_of(budget.epsilon, budget.delta)) ** 2
     blocks = [b for b in gist.released.last.blocks if b.block.name not in (COUNTS, HEALTH)]
     numbers = sum(block.values.size for block in blocks)
-    drowned = share > DROWNED
+    level, title = next(words for least, words in _NOISE_LEVELS if share >= least)
     yield Advice(
-        level="act" if drowned else "look",
-        title="The noise drowns the signal" if drowned else "The noise is a good part of the signal",
-        why=f"The noise alone ({short(curve.floor)}) is {share:.0%} of the loss before training "
+        level=level,
+        title=title,
+        why=f"The noise alone ({short(curve.floor)}) is {share:.2%} of the loss before training "
         f"({short(curve.losses[0])}): {numbers:,} noisy numbers were released about "
         f"{gist.rows:,.0f} rows with {len(gist.schema.columns)} columns.",
-        do=f"Epsilon {2 * budget.epsilon:g} would divide it by {less:.1f}, twice as many rows by 4. "
-        "Or ask for less: list columns nobody needs under `ignore`, merge rare values and classes. "
-        f"{_AGAIN}",
+        do=f"To lower it: epsilon {2 * budget.epsilon:g} would divide it by {less:.1f}, twice as "
+        "many rows by 4. Or ask for less: list columns nobody needs under `ignore`, merge rare "
+        f"values and classes. {_AGAIN}",
     )
+
+
+_Level = Literal["act", "look", "fine"]
+_NOISE_LEVELS: tuple[tuple[float, tuple[_Level, str]], ...] = (
+    (0.5, ("act", "The noise drowns the signal")),
+    (0.05, ("look", "The noise is a good part of the signal")),
+    (0.0, ("fine", "The noise is small beside the signal")),
+)
 
 
 def _rows_about(gist: Gist) -> Iterator[Advice]:

@@ -24,6 +24,7 @@ from dpgist.report.svg import (
     line,
     mix,
     picture,
+    plain,
     polyline,
     short,
     text_width,
@@ -57,9 +58,9 @@ def choice_panel(
 
     Privacy: draws what it is given.
     """
-    width, left, right = (560 if wide else PANEL), (170 if wide else 104), 50
+    width, left, right = (560 if wide else PANEL), (130 if wide else 104), 50
     names, series = _most_common(names, series)
-    top = 40.0 if note else 26.0
+    top = 40.0 if note else 26.0 if title else 4.0
     reach = max([0.02, *(max(s.shares, default=0.0) + 2 * s.std for s in series)])
     scale = (width - left - right) / reach
     parts = _heading(title, note, width)
@@ -133,7 +134,7 @@ def curve_figure(steps: Sequence[int], losses: Sequence[float], floor: float) ->
         for power in decades[:: max(1, len(decades) // 6)]
         for part in (
             line(left, place(10.0**power), width - 4, place(10.0**power)),
-            label(left - 6, place(10.0**power) + 4, f"{10.0**power:g}", anchor="end", size=10.5,
+            label(left - 6, place(10.0**power) + 4, plain(10.0**power), anchor="end", size=10.5,
                   fill=FAINT_INK),
         )
     ]  # fmt: skip
@@ -243,7 +244,10 @@ def image_strip(images: Array, *, across: int = 12, gap: int = 2) -> str:
 
 
 def _heading(title: str, note: str, width: float) -> list[Markup]:
-    parts = [label(0, 13, fit(title, 13, width - 4), size=12.5, bold=True, full=title)]
+    parts = []
+    if title:
+        shown = fit(title, 13, width - 4)
+        parts.append(label(0, 13, shown, size=12.5, bold=True, full=title))
     if note:
         parts.append(label(0, 29, fit(note, 10.5, width - 4), size=10.5, fill=FAINT_INK, full=note))
     return parts

@@ -19,7 +19,7 @@ from dpgist.gist import Gist
 from dpgist.methods.merf import CHOICES
 from dpgist.plots import column_edges, column_histogram, column_options, column_shares
 from dpgist.privacy.plan import COUNTS, HEALTH
-from dpgist.schema import BooleanColumn, CategoryColumn, Column, ImageColumn, type_name
+from dpgist.schema import BooleanColumn, CategoryColumn, ImageColumn, type_name
 from dpgist.training.matching import target_from
 
 MOST_POINTS = 400
@@ -44,7 +44,8 @@ class ClassShare:
 class Marginal:
     """One column's shares: of the rows drawn and, where the gist holds them, the noisy ones.
 
-    ``names`` are the options of a choice, ``edges`` the bins of an interval. For a choice ``gap``
+    ``names`` are the options of a choice, ``edges`` the bins of an interval and
+    ``ends`` its declared bounds. For a choice ``gap``
     is the total variation between the two, and ``chance_gap`` what it would be on average if the
     generator were perfect: the noise, and drawing finitely many rows.
     ``null`` and ``noisy_null`` are the shares of null among an interval's cells.
@@ -54,6 +55,7 @@ class Marginal:
     kind: str
     names: tuple[str, ...] = ()
     edges: tuple[float, ...] = ()
+    ends: tuple[str, str] = ("", "")
     synthetic: tuple[float, ...] | None = None
     noisy: tuple[float, ...] | None = None
     noisy_std: float | None = None
@@ -238,7 +240,7 @@ def _in_order(column: Any, shares: Vector) -> Vector:
 
 
 def _interval(
-    column: Column, noisy: tuple[Vector, float] | None, rows: pa.Table | None
+    column: Any, noisy: tuple[Vector, float] | None, rows: pa.Table | None
 ) -> Marginal:
     edges = column_edges(column)
     cells = None if rows is None else rows[column.name]
@@ -247,6 +249,7 @@ def _interval(
         column=column.name,
         kind=type_name(column),
         edges=tuple(map(float, edges)),
+        ends=(str(column.min), str(column.max)),
         synthetic=None if drawn is None else tuple(map(float, drawn)),
         null=None if cells is None else cells.null_count / max(len(cells), 1),
         noisy_null=None if noisy is None else float(noisy[0][1]),

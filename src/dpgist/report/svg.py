@@ -154,6 +154,11 @@ def short(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
+def plain(value: float) -> str:
+    """A number as ``%g`` writes it, without the needless 0 of 1e-06. Privacy: as above."""
+    return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")
+
+
 def _channels(colour: str) -> tuple[int, int, int]:
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
