@@ -48,7 +48,7 @@ def render(content: Content, images: dict[str, Array]) -> str:
         **_gist(content),
         "css": Markup(texts["page.css"]),  # our own file: nothing in it comes from a user
         "images": list(_strips(images)),
-        "outside": outside_context(content),
+        "outside": outside_context(content.outside, look=content.look),
         "advice": content.advice,
     }
     return environment.get_template("page.html").render(context)
