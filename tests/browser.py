@@ -34,7 +34,8 @@ for (const figure of document.querySelectorAll('svg')) {
   const texts = [...figure.querySelectorAll('text')].map(e => [e, e.getBoundingClientRect()]);
   texts.forEach(([e, a], i) => {
     if (a.left < frame.left - 1 || a.right > frame.right + 1 ||
-        a.top < frame.top - 1 || a.bottom > frame.bottom + 1) found.push('clipped: ' + e.textContent);
+        a.top < frame.top - 1 || a.bottom > frame.bottom + 1)
+      found.push('clipped: ' + e.textContent);
     for (const [other, b] of texts.slice(i + 1)) {
       const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
       const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
@@ -51,7 +52,9 @@ class Page:
 
     def __init__(self, driver):
         self._driver = driver
-        entries = (json.loads(entry["message"])["message"] for entry in driver.get_log("performance"))
+        entries = (
+            json.loads(entry["message"])["message"] for entry in driver.get_log("performance")
+        )
         self.requests = [
             entry["params"]["request"]["url"]
             for entry in entries

@@ -294,7 +294,10 @@ def _declared_lines(card: dict[str, Any]) -> list[str]:
     columns = declared["schema"]["columns"]
     for name in table.get("order", columns):
         lines += textwrap.wrap(
-            f"{name}: {column_facts(columns[name])}", 94, subsequent_indent="    ", break_long_words=False
+            f"{name}: {column_facts(columns[name])}",
+            94,
+            subsequent_indent="    ",
+            break_long_words=False,
         )
     return lines
 

@@ -115,7 +115,7 @@ def test_the_page_and_its_twin_say_that_they_are_inside_the_guarantee(folder, mi
     assert twin["inside_the_guarantee"] is True
     assert twin["card"] == json.loads(json.dumps(mixed[0].card_dict()))
     assert twin["outside"] is None
-    assert [entry["column"] for entry in twin["inside"]["marginals"]][0] == "age"
+    assert twin["inside"]["marginals"][0]["column"] == "age"
 
 
 def test_the_page_asks_for_nothing_and_runs_nothing(folder):

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dpgist.cli.console import app, note
+from dpgist.cli.scores import evaluation_bar
 from dpgist.report import Against, write_report
 
 

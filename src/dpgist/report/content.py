@@ -29,8 +29,7 @@ OUTSIDE_STAMP = (
 class Content:
     """One report.
 
-    ``outside`` is None for a report that was made without a real row. ``look`` says where the
-    unprotected look was noted.
+    ``outside`` is None for a report that was made without a real row.
 
     Privacy: inside the guarantee if ``outside`` is None; else as private as the real rows.
     """
@@ -39,7 +38,6 @@ class Content:
     inside: Inside
     outside: Outside | None
     advice: tuple[Advice, ...]
-    look: str | None = None
 
     @property
     def title(self) -> str:
@@ -56,19 +54,19 @@ class Content:
 
         Privacy: as private as the content itself.
         """
-        return _finite(
+        found: dict[str, Any] = _finite(
             {
                 "format": FORMAT,
                 "version": __version__,
                 "inside_the_guarantee": self.outside is None and not self.card["rehearsal"],
                 "stamp": self.stamp,
-                "unprotected_look": self.look,
                 "card": self.card,
                 "inside": asdict(self.inside),
                 "outside": None if self.outside is None else self.outside.to_dict(),
                 "advice": [asdict(piece) for piece in self.advice],
             }
         )
+        return found
 
 
 def _finite(value: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from dpgist.plots import ACCENT, FAINT, REAL, SYNTHETIC
+from dpgist.plots import ACCENT, FAINT, SYNTHETIC
 from dpgist.report.svg import (
     FAINT_INK,
     box,
@@ -26,6 +26,7 @@ from dpgist.report.svg import (
     picture,
     plain,
     polyline,
+    score_text,
     short,
     text_width,
 )
@@ -33,7 +34,7 @@ from dpgist.report.svg import (
 NOISY = "#c26a00"
 MOST_OPTIONS = 16
 MOST_HEAT_COLUMNS = 45
-PANEL = 316
+PANEL = 300
 """Width of a small panel; three stand side by side on the page."""
 
 Array = npt.NDArray[Any]
@@ -52,7 +53,12 @@ class Series:
 
 
 def choice_panel(
-    title: str, names: Sequence[str], series: Sequence[Series], *, note: str = "", wide: bool = False
+    title: str,
+    names: Sequence[str],
+    series: Sequence[Series],
+    *,
+    note: str = "",
+    wide: bool = False,
 ) -> Markup:
     """Bars of a column's options, one line each; rare ones beyond the room are added up.
 
@@ -183,7 +189,9 @@ def heat_figure(
         shown, middle = fit(name, font, side - 8), (i + 0.5) * cell + font * 0.36
         parts.append(label(side - 5, top + middle, shown, size=font, anchor="end", full=name))
         parts.append(
-            label(side + middle, top + span + 6, shown, size=font, anchor="end", turn=-90, full=name)
+            label(
+                side + middle, top + span + 6, shown, size=font, anchor="end", turn=-90, full=name
+            )
         )
     width = max(side + span, text_width(title, 12.5), side + 170) + 2
     words = f"{title}: {len(names)} by {len(names)} columns, scale to {short(reach)}"
@@ -211,7 +219,7 @@ def score_panel(title: str, note: str, marks: Sequence[Mark]) -> Markup:
     ends = [x for m in known for x in (m.value, m.low, m.high) if x is not None] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     margin = 0.06 * (high - low) or max(abs(high) * 0.1, 0.01)
-    low, high = low - margin, high + margin
+    low, high = (0.0 if low >= 0 and low < margin * 6 else low - margin), high + margin
     across = (PANEL - left - right) / (high - low)
     parts = _heading(title, note, PANEL)
     for index, mark in enumerate(marks):
@@ -220,11 +228,11 @@ def score_panel(title: str, note: str, marks: Sequence[Mark]) -> Markup:
         parts.append(label(left - 8, y + 4, mark.name, anchor="end", fill=FAINT_INK))
         parts += _mark(mark, y, lambda value: left + (value - low) * across)
     bottom = top + 22 * len(marks) + 6
-    parts.append(label(left, bottom + 10, short(low), size=10, fill=FAINT_INK))
+    parts.append(label(left, bottom + 10, short(low, 2), size=10, fill=FAINT_INK))
     parts.append(
-        label(PANEL - right, bottom + 10, short(high), size=10, anchor="end", fill=FAINT_INK)
+        label(PANEL - right, bottom + 10, short(high, 2), size=10, anchor="end", fill=FAINT_INK)
     )
-    told = ", ".join(f"{m.name} {short(m.value)}" for m in known if m.value is not None)
+    told = ", ".join(f"{m.name} {score_text(m.value)}" for m in known if m.value is not None)
     return picture(PANEL, bottom + 16, parts, about=f"{title} ({note}): {told}")
 
 
@@ -234,12 +242,11 @@ def image_strip(images: Array, *, across: int = 12, gap: int = 2) -> str:
     Privacy: draws what it is given.
     """
     shown = np.asarray(images[:across], dtype=np.uint8)
-    padding = [(0, 0), (0, 0), (0, gap), *([(0, 0)] if shown.ndim == 4 else [])]
-    padded = np.pad(shown, padding, constant_values=255 if shown.ndim == 4 else 0)
-    strip = np.concatenate(list(padded), axis=1)[:, :-gap]
+    if shown.ndim == 3:  # one channel: dark on white, as ink on paper
+        shown = np.repeat(255 - shown[..., None], 3, axis=3)
+    padded = np.pad(shown, [(0, 0), (0, 0), (0, gap), (0, 0)], constant_values=255)
     buffer = io.BytesIO()
-    colours = {} if shown.ndim == 4 else {"cmap": "gray_r", "vmin": 0, "vmax": 255}
-    matplotlib.image.imsave(buffer, strip, format="png", **colours)
+    matplotlib.image.imsave(buffer, np.concatenate(list(padded), axis=1)[:, :-gap], format="png")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
@@ -267,9 +274,7 @@ def _bar(one: Series, index: int, left: float, y: float, scale: float) -> Iterat
         yield dot(left + length, y + 7.5, 4, fill=one.colour, hint=hint)
 
 
-def _most_common(
-    names: Sequence[str], series: Sequence[Series]
-) -> tuple[list[str], list[Series]]:
+def _most_common(names: Sequence[str], series: Sequence[Series]) -> tuple[list[str], list[Series]]:
     """The commonest options in their own order, and the sum of the rest."""
     if len(names) <= MOST_OPTIONS:
         return list(names), list(series)
@@ -279,9 +284,7 @@ def _most_common(
 
     def cut(one: Series) -> Series:
         shares = [one.shares[i] for i in kept] + [sum(one.shares[i] for i in rest)]
-        return Series(
-            name=one.name, shares=shares, look=one.look, colour=one.colour, std=one.std
-        )
+        return Series(name=one.name, shares=shares, look=one.look, colour=one.colour, std=one.std)
 
     return [*(names[i] for i in kept), f"{len(rest)} others"], [cut(one) for one in series]
 
@@ -364,9 +367,12 @@ def _mark(mark: Mark, y: float, place: Any) -> Iterator[Markup]:
     if mark.low is not None and mark.high is not None:
         yield line(place(mark.low), y, place(mark.high), y, stroke=mark.colour, width=3.5)
     yield dot(place(mark.value), y, 5, fill=mark.colour, hint=f"{mark.name}: {mark.value:.4f}")
-    yield label(PANEL - 2, y + 4, short(mark.value), anchor="end", bold=mark.name == "synthetic")
+    yield label(
+        PANEL - 2, y + 4, score_text(mark.value), anchor="end", bold=mark.name == "synthetic"
+    )
 
 
 def reference_colour(source: str) -> str:
     """The colour of a source of rows. Privacy: looks at its name."""
-    return {"real": REAL, "synthetic": SYNTHETIC, "independent": "#2a9d6f"}.get(source, "#7b5ea7")
+    known = {"real": "#5c6b78", "synthetic": SYNTHETIC, "independent": "#2a9d6f"}
+    return known.get(source, "#b07fd0")

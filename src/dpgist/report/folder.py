@@ -36,6 +36,11 @@ class Folder:
     ledger: Ledger | None
 
     @property
+    def rows_path(self) -> Path:
+        """Where the synthetic rows are, or would be."""
+        return _outputs(self.path, self.gist.schema).rows
+
+    @property
     def images(self) -> dict[str, npt.NDArray[Any]]:
         """The synthetic images as ``x`` and ``y``; empty for tables."""
         if self.rows is None or self.gist.schema.image is None:
@@ -66,9 +71,13 @@ def read_folder(path: Path, *, ledger: Path | None = None) -> Folder:
     )
 
 
+def _outputs(folder: Path, schema: Schema) -> Outputs:
+    return Outputs(folder=folder, force=False, images=schema.image is not None)
+
+
 def _rows(folder: Path, schema: Schema) -> pa.Table | None:
     """The rows that synthesize wrote: parquet for tables, npz for images."""
-    path = Outputs(folder=folder, force=False, images=schema.image is not None).rows
+    path = _outputs(folder, schema).rows
     if not path.is_file():
         return None
     try:

@@ -209,13 +209,12 @@ def _marginals(gist: Gist, rows: pa.Table | None) -> tuple[Marginal, ...]:
 def _choice(column: Any, noisy: tuple[Vector, float] | None, rows: pa.Table | None) -> Marginal:
     names = tuple(column_options(column))
     drawn = None if rows is None else column_shares(rows[column.name], list(names))
-    shares = std = gap = chance_gap = None
-    if noisy is not None:
-        shares, std = _in_order(column, noisy[0]), noisy[1]
-    if shares is not None and rows is not None:
+    shares, std = (None, None) if noisy is None else (_in_order(column, noisy[0]), noisy[1])
+    gap, chance = None, None
+    if drawn is not None and shares is not None and std is not None and rows is not None:
         gap = 0.5 * float(np.abs(drawn - shares).sum())
         spread = np.sqrt(std**2 + drawn * (1 - drawn) / max(rows.num_rows, 1))
-        chance_gap = 0.5 * math.sqrt(2 / math.pi) * float(spread.sum())
+        chance = 0.5 * math.sqrt(2 / math.pi) * float(spread.sum())
     return Marginal(
         column=column.name,
         kind=type_name(column),
@@ -224,7 +223,7 @@ def _choice(column: Any, noisy: tuple[Vector, float] | None, rows: pa.Table | No
         noisy=None if shares is None else tuple(map(float, shares)),
         noisy_std=std,
         gap=gap,
-        chance_gap=chance_gap,
+        chance_gap=chance,
     )
 
 
@@ -239,9 +238,7 @@ def _in_order(column: Any, shares: Vector) -> Vector:
     return np.concatenate([shares[:n_values], other, null])
 
 
-def _interval(
-    column: Any, noisy: tuple[Vector, float] | None, rows: pa.Table | None
-) -> Marginal:
+def _interval(column: Any, noisy: tuple[Vector, float] | None, rows: pa.Table | None) -> Marginal:
     edges = column_edges(column)
     cells = None if rows is None else rows[column.name]
     drawn = None if cells is None else column_histogram(cells, column, edges)

@@ -49,8 +49,8 @@ def _against_references(evaluation: Evaluation, name: str) -> Iterator[Advice]:
             why=f"{_beside(evaluation, name, 'independent')} Single columns are kept, what links "
             "them is not.",
             do="If the training loss is above its dashed line, train longer. Else give the links a "
-            "larger share of the release (the method's pair_frequencies and pair_weight), drop "
-            "columns nobody needs, or raise epsilon.",
+            "larger share of the release (the method's pair_weight and joint_weight), drop columns "
+            "nobody needs, or raise epsilon.",
         )
     if real is not None and real.value is not None:
         yield from _against_real(evaluation, name, title, real.value, own.value)
@@ -138,6 +138,6 @@ def _column_help(gist: Gist, name: str) -> str:
     if broken["broken_cells"] > 3 * broken["std"]:
         return "Many of its cells broke the schema: correct the schema first."
     return (
-        "Are its declared bounds much wider than its values, or are there many rare values? Tighter "
-        "bounds and fewer values, if public, make the same noise count less."
+        "Are its declared bounds much wider than its values, or are there many rare values? "
+        "Tighter bounds and fewer values, if public, make the same noise count less."
     )

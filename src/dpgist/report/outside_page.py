@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup
 
+from dpgist.evaluate.compare import ColumnShares, Comparison
 from dpgist.evaluate.scores import METRICS, Evaluation, Score
+from dpgist.evaluate.table import bounds
 from dpgist.plots import REAL, SYNTHETIC
 from dpgist.report import figures
-from dpgist.report.figures import Mark
-from dpgist.report.outside import Outside
-from dpgist.report.svg import short
+from dpgist.report.figures import Mark, Series
+from dpgist.report.outside import Outside, main_metric
+from dpgist.report.svg import plain, score_text, short
+from dpgist.schema import Schema
 
 SHOWN_GROUPS = 10
+SHOWN_PAIRS = 10
+MOST_STRIPS = 20
 _PANELS = (
     "roc_auc", "pr_auc", "f1_weighted", "accuracy", "tv1", "tv2", "tv3", "range_queries",
     "correlation", "cramers_v", "fid", "kid", "lenet_fid", "lenet_kid",
 )  # fmt: skip
+_TITLES = {
+    "tv1": "Single columns: total variation",
+    "tv2": "Pairs of columns: total variation",
+    "tv3": "Triples of columns: total variation",
+    "tv4": "Four columns: total variation",
+    "tv2_l1": "Pairs of columns: L1 distance",
+    "range_queries": "Range queries: mean error",
+    "correlation": "Correlations: mean error",
+    "cramers_v": "Cramér's V: mean error",
+    "nearest_record": "Nearest real row",
+    "f1_weighted": "F1, weighted",
+    "accuracy": "Accuracy",
+}
+"""Where the page has room for more words than a terminal."""
 _REFERENCES = {
     "real": "real: the private training rows themselves, what no synthetic rows can be expected to "
     "beat",
@@ -28,7 +50,7 @@ _REFERENCES = {
 }
 
 
-def outside_context(outside: Outside | None, *, look: str | None) -> dict[str, Any] | None:
+def outside_context(outside: Outside | None, schema: Schema) -> dict[str, Any] | None:
     """What the template needs; None for a report without real rows.
 
     Privacy: as private as the real rows.
@@ -37,8 +59,8 @@ def outside_context(outside: Outside | None, *, look: str | None) -> dict[str, A
         return None
     evaluation = outside.evaluation
     return {
-        "stamp": f"{evaluation.stamp[0].upper()}{evaluation.stamp[1:]}.",
-        "look": look or "",
+        "stamp": f"{evaluation.stamp.removeprefix('outside the guarantee: ')}.",
+        "look": outside.look,
         "summary": _summary(evaluation),
         "references": _references(evaluation),
         "score_panels": list(_score_panels(evaluation)),
@@ -47,43 +69,34 @@ def outside_context(outside: Outside | None, *, look: str | None) -> dict[str, A
         "models": _models(evaluation),
         "groups": _groups(evaluation),
         "colours": {"real": REAL, "synthetic": SYNTHETIC},
-        "notes": [*evaluation.notes, *_missing(evaluation)],
-        **_comparison(outside),
+        "notes": [*outside.notes, *evaluation.notes, *_missing(evaluation)],
+        **_comparison(outside, schema),
     }
 
 
-def main_metric(evaluation: Evaluation) -> str | None:
-    """The score a reader looks at first: the best measure of use, else of likeness.
-
-    Privacy: looks at which scores there are.
-    """
-    order = ("roc_auc", "f1_weighted", "accuracy", "tv2", "tv1", "lenet_fid", "fid")
-    for name in order:
-        found = evaluation.find(name)
-        if found is not None and found.value is not None:
-            return name
-    return None
+def title_of(metric: str) -> str:
+    """A metric's title. Privacy: looks at its name."""
+    return _TITLES.get(metric, METRICS[metric].title)
 
 
 def _summary(evaluation: Evaluation) -> str:
     name = main_metric(evaluation)
     if name is None:
         return "No score could be computed; the notes below say why."
-    metric = METRICS[name]
     parts = []
     for source in evaluation.sources:
         found = evaluation.find(name, source=source)
         if found is not None and found.value is not None:
-            parts.append(f"{source} {short(found.value)}{_interval(found)}")
-    better = "higher" if metric.better == "high" else "lower"
-    return f"{metric.title} ({metric.means}), {better} is better: {'; '.join(parts)}."
+            parts.append(f"{source} {score_text(found.value)}{_interval(found)}")
+    better = "higher" if METRICS[name].better == "high" else "lower"
+    return f"{title_of(name)}, {better} is better: {', '.join(parts)}."
 
 
 def _references(evaluation: Evaluation) -> str:
     used = [words for source, words in _REFERENCES.items() if source in evaluation.sources]
     if not used:
         return "Pass --train for the reference of real training rows."
-    return f"References. {'; '.join(used)}."
+    return f"Beside the synthetic rows stand references. {'; '.join(used)}."
 
 
 def _score_panels(evaluation: Evaluation) -> Iterator[Markup]:
@@ -92,7 +105,7 @@ def _score_panels(evaluation: Evaluation) -> Iterator[Markup]:
         marks = [_mark(source, score) for source, score in found]
         if any(mark.value is not None for mark in marks):
             better = "higher" if METRICS[name].better == "high" else "lower"
-            yield figures.score_panel(METRICS[name].title, f"{better} is better", marks)
+            yield figures.score_panel(title_of(name), f"{better} is better", marks)
 
 
 def _mark(source: str, score: Score | None) -> Mark:
@@ -107,23 +120,29 @@ def _score_rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
         scores = [evaluation.find(name, source=source) for source in evaluation.sources]
         if any(score is not None and score.value is not None for score in scores):
             yield {
-                "title": METRICS[name].title,
-                "arrow": "↑" if METRICS[name].better == "high" else "↓",
+                "title": title_of(name),
+                "arrow": _arrow(name),
                 "means": METRICS[name].means,
                 "cells": [_cell(score) for score in scores],
             }
 
 
+def _arrow(name: str) -> str:
+    if METRICS[name].family == "illustration":
+        return ""
+    return "↑" if METRICS[name].better == "high" else "↓"
+
+
 def _cell(score: Score | None) -> dict[str, str]:
     if score is None or score.value is None:
         return {"value": "–", "interval": ""}
-    return {"value": short(score.value), "interval": _interval(score).strip()}
+    return {"value": score_text(score.value), "interval": _interval(score).strip()}
 
 
 def _interval(score: Score) -> str:
     if score.low is None or score.high is None:
         return ""
-    return f" [{short(score.low)}, {short(score.high)}]"
+    return f" [{score_text(score.low)}, {score_text(score.high)}]"
 
 
 def _models(evaluation: Evaluation) -> dict[str, Any] | None:
@@ -147,35 +166,45 @@ def _both(evaluation: Evaluation, metric: str, model: str) -> str:
     return texts[0] if texts[1] == "–" else f"{texts[0]} ({texts[1]})"
 
 
-def _groups(evaluation: Evaluation) -> dict[str, Any] | None:
-    """The groups with the worst scores, by the first metric that groups have."""
-    order = [*_PANELS, *evaluation.metrics]
-    name = next((n for n in order if evaluation.worst_group(n) is not None), None)
-    if name is None:
-        return None
-    sign = 1.0 if METRICS[name].better == "high" else -1.0
-    known = [(g, evaluation.find(name, group=g)) for g in evaluation.groups]
-    scored = [(sign * s.value, g) for g, s in known if s is not None and s.value is not None]
-    sources = [s for s in evaluation.sources]
-    worst = [group for _, group in sorted(scored)][:SHOWN_GROUPS]
-    return {
-        "metric": METRICS[name].title,
-        "shown": len(worst),
-        "total": len(evaluation.groups),
-        "sources": sources,
-        "rows": [_group_row(evaluation, name, group, sources, sign) for group in worst],
-    }
+def _groups(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """The groups with the worst scores, and the classes by the score they have."""
+    chosen = [g for g in evaluation.groups if not g.startswith("class=")]
+    classes = [g for g in evaluation.groups if g.startswith("class=")]
+    tables = [
+        _group_table(evaluation, chosen, "within a group"),
+        _group_table(evaluation, classes, "of a class"),
+    ]
+    return [table for table in tables if table is not None]
 
 
-def _group_row(
-    evaluation: Evaluation, metric: str, group: str, sources: Sequence[str], sign: float
-) -> dict[str, Any]:
+def _group_table(
+    evaluation: Evaluation, groups: Sequence[str], words: str
+) -> dict[str, Any] | None:
+    """The worst of these groups, by the first metric that they have."""
+    for name in (*_PANELS, *evaluation.metrics):
+        sign = 1.0 if METRICS[name].better == "high" else -1.0
+        known = [(g, evaluation.find(name, group=g)) for g in groups]
+        scored = [(sign * s.value, g) for g, s in known if s is not None and s.value is not None]
+        if scored:
+            worst = [group for _, group in sorted(scored)][:SHOWN_GROUPS]
+            return {
+                "metric": title_of(name),
+                "words": words,
+                "shown": len(worst),
+                "total": len(scored),
+                "rows": [_group_row(evaluation, name, group, sign) for group in worst],
+            }
+    return None
+
+
+def _group_row(evaluation: Evaluation, metric: str, group: str, sign: float) -> dict[str, Any]:
+    sources = evaluation.sources
     values = {
         source: found.value
         for source in sources
         if (found := evaluation.find(metric, source=source, group=group)) is not None
     }
-    cells = ["–" if (v := values.get(source)) is None else short(v) for source in sources]
+    cells = ["–" if (v := values.get(source)) is None else score_text(v) for source in sources]
     own, real = values.get("synthetic"), values.get("real")
     lost = "–" if own is None or real is None else f"{sign * (real - own):+.3f}"
     return {"name": group, "cells": cells, "lost": lost}
@@ -193,5 +222,119 @@ def _missing(evaluation: Evaluation) -> list[str]:
     return [f"{', '.join(names)}: not computed, {why}" for why, names in reasons.items()]
 
 
-def _comparison(outside: Outside) -> dict[str, Any]:
-    raise NotImplementedError
+def _comparison(outside: Outside, schema: Schema) -> dict[str, Any]:
+    found = outside.comparison
+    if found is None:
+        return {"columns": [], "pairs": None, "correlations": [], "means": _means(outside)}
+    names, matrix = _worst_pairs(found)
+    reach = max([0.05, *(max(row) for row in matrix)])
+    return {
+        "columns": [_column(column, schema) for column in found.columns],
+        "pairs": figures.heat_figure(
+            "Total variation of pairs of columns", names, matrix, reach=reach, size=480
+        ),
+        "pairs_words": _pairs_words(found),
+        "worst_pairs": list(_pair_rows(found)),
+        "correlations": list(_correlations(found)),
+        "means": [],
+    }
+
+
+def _column(column: ColumnShares, schema: Schema) -> Markup:
+    series = [
+        Series(name="real", shares=column.real, look="filled", colour=REAL),
+        Series(name="synthetic", shares=column.synthetic, look="outline", colour=SYNTHETIC),
+    ]
+    if column.edges:
+        return figures.interval_panel(
+            column.name, column.edges, series, ends=_ends(column, schema), note=_null_note(column)
+        )
+    names = list(column.names)
+    if column.real_null or column.synthetic_null:
+        names.append("null")
+        nulls = (column.real_null, column.synthetic_null)
+        series = [
+            replace(one, shares=(*one.shares, null))
+            for one, null in zip(series, nulls, strict=True)
+        ]
+    apart = 0.5 * sum(abs(a - b) for a, b in zip(series[0].shares, series[1].shares, strict=True))
+    return figures.choice_panel(
+        column.name, names, series, note=f"total variation {short(apart, 2)}"
+    )
+
+
+def _ends(column: ColumnShares, schema: Schema) -> tuple[str, str]:
+    """What occurs, within what is declared: bars of whole steps reach half a step beyond."""
+    low, high = bounds(schema.column(column.name))
+    half = 0.5 if column.kind in ("integer", "date") else 0.0
+    low, high = max(low, column.edges[0] + half), min(high, column.edges[-1] - half)
+    if column.kind == "date":
+        return str(np.datetime64(int(low), "D")), str(np.datetime64(int(high), "D"))
+    return plain(low), plain(high)
+
+
+def _null_note(column: ColumnShares) -> str:
+    if not (column.real_null or column.synthetic_null):
+        return column.kind
+    return f"null: {column.real_null:.1%} real, {column.synthetic_null:.1%} synthetic"
+
+
+def _worst_pairs(found: Comparison) -> tuple[list[str], list[list[float]]]:
+    """All columns, or the worst of very many, in their own order."""
+    matrix = np.asarray(found.two_way)
+    kept = _kept(matrix.sum(axis=0))
+    return [found.names[i] for i in kept], matrix[np.ix_(kept, kept)].tolist()
+
+
+def _kept(badness: npt.NDArray[np.float64]) -> list[int]:
+    worst = np.argsort(-badness, kind="stable")[: figures.MOST_HEAT_COLUMNS]
+    return sorted(worst.tolist())
+
+
+def _pair_rows(found: Comparison) -> Iterator[dict[str, str]]:
+    matrix = np.triu(np.asarray(found.two_way), k=1)
+    for place in np.argsort(-matrix, axis=None, kind="stable")[:SHOWN_PAIRS].tolist():
+        i, j = divmod(place, len(found.names))
+        if i < j:
+            names = f"{found.names[i]} and {found.names[j]}"
+            yield {"names": names, "value": score_text(matrix[i, j])}
+
+
+def _pairs_words(found: Comparison) -> str:
+    words = (
+        "0: the pair is spread alike over real and synthetic rows; 1: nothing in common. On the "
+        "diagonal single columns; numbers in quantile bins. Chance alone makes pairs with many "
+        "cells differ a little."
+    )
+    if len(found.names) > figures.MOST_HEAT_COLUMNS:
+        words += f" The worst {figures.MOST_HEAT_COLUMNS} of {len(found.names)} columns."
+    return words
+
+
+def _correlations(found: Comparison) -> Iterator[Markup]:
+    if len(found.correlated) < 2:
+        return
+    real = np.asarray(found.real_correlations)
+    drawn = np.asarray(found.synthetic_correlations)
+    apart = drawn - real
+    kept = _kept(np.nansum(np.abs(apart), axis=0))
+    names = [found.correlated[i] for i in kept]
+    reach = max(0.1, float(np.nanmax(np.abs(apart), initial=0.0)))
+    for title, matrix, scale in (
+        ("Real", real, 1.0),
+        ("Synthetic", drawn, 1.0),
+        ("Synthetic minus real", apart, reach),
+    ):
+        shown = matrix[np.ix_(kept, kept)].tolist()
+        yield figures.heat_figure(title, names, shown, reach=scale, diverging=True, size=216)
+
+
+def _means(outside: Outside) -> list[dict[str, str]]:
+    return [
+        {
+            "name": name,
+            "source": figures.image_strip(np.stack(pair)),
+            "about": f"mean image of {name}: real, then synthetic",
+        }
+        for name, pair in list(outside.means.items())[:MOST_STRIPS]
+    ]

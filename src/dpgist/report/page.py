@@ -20,6 +20,7 @@ from dpgist.report.figures import NOISY, Series
 from dpgist.report.inside import Marginal
 from dpgist.report.outside_page import outside_context
 from dpgist.report.svg import plain, short
+from dpgist.schema import Schema
 from dpgist.version import __version__
 
 SHOWN_ROWS = 6
@@ -42,13 +43,14 @@ def render(content: Content, images: dict[str, Array]) -> str:
     environment = Environment(
         loader=DictLoader(texts), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    schema = Schema.from_dict(content.card["declared_public"]["schema"])
     context = {
         **_top(content),
         **_card(content),
         **_gist(content),
         "css": Markup(texts["page.css"]),  # our own file: nothing in it comes from a user
         "images": list(_strips(images)),
-        "outside": outside_context(content.outside, look=content.look),
+        "outside": outside_context(content.outside, schema),
         "advice": content.advice,
     }
     return environment.get_template("page.html").render(context)
@@ -120,7 +122,10 @@ def _tiles(card: dict[str, Any]) -> list[dict[str, str]]:
     attack = card["membership_inference"]["by_mu"]
     return [
         {"value": f"ε = {card['epsilon']:g}", "words": "epsilon: how much may be revealed"},
-        {"value": f"δ = {plain(card['delta'])}", "words": "delta: probability that epsilon may fail"},
+        {
+            "value": f"δ = {plain(card['delta'])}",
+            "words": "delta: probability that epsilon may fail",
+        },
         {
             "value": f"{100 * attack:.1f} %",
             "words": "how often an attacker who knows all other rows can be right about one person "
@@ -235,15 +240,11 @@ def _null_note(marginal: Marginal) -> str:
     return f"null: {marginal.null:.1%} synthetic, {marginal.noisy_null:.1%} in the gist"
 
 
-def _turned(
-    columns: Sequence[str], rows: Sequence[Sequence[str]]
-) -> list[tuple[str, list[str]]]:
+def _turned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[str, list[str]]]:
     """One line per column: so a table of any width fits the page."""
     if len(columns) < 2:
         return []
-    return [
-        (name, [row[index] for row in rows[:SHOWN_ROWS]]) for index, name in enumerate(columns)
-    ]
+    return [(name, [row[index] for row in rows[:SHOWN_ROWS]]) for index, name in enumerate(columns)]
 
 
 def _strips(images: dict[str, Array]) -> Iterator[dict[str, str]]:

@@ -94,9 +94,9 @@ def line(
 ) -> Markup:
     """A straight line. Privacy: draws what it is given."""
     dashes = Markup(' stroke-dasharray="{}"').format(dash) if dash else ""
-    return Markup(
-        '<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="{}" stroke-width="{}"{}/>'
-    ).format(_n(x1), _n(y1), _n(x2), _n(y2), stroke, width, dashes)
+    return Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="{}" stroke-width="{}"{}/>').format(
+        _n(x1), _n(y1), _n(x2), _n(y2), stroke, width, dashes
+    )
 
 
 def dot(x: float, y: float, radius: float, *, fill: str, hint: str | None = None) -> Markup:
@@ -152,6 +152,11 @@ def short(value: float, digits: int = 3) -> str:
     if abs(value) >= 10 ** (digits - 1):
         return f"{value:,.0f}"
     return f"{value:.{digits}g}"
+
+
+def score_text(value: float) -> str:
+    """A score with three decimals, or as many as a tiny one needs. Privacy: as above."""
+    return f"{value:.3f}" if 0.0095 <= abs(value) < 100 else short(value)
 
 
 def plain(value: float) -> str:
