@@ -9,21 +9,19 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import torch
+from tests.made_folders import SMALL, write_folder
 from tests.made_gists import MIXED, STRIPES, gist_of, mixed_table, stripe_images
 
 from dpgist import Training, train
 from dpgist.encode import Encoder
 from dpgist.errors import DataError, PrivacyError
 from dpgist.methods import Merf
-from dpgist.outputs import Outputs, save_release, write_table
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget
 from dpgist.report import write_report
 from dpgist.report.advice import advise
 from dpgist.report.inside import look_inside, loss_floor, noisy_choices
 from dpgist.training.matching import target_from
-
-SMALL = Merf(joint_frequencies=40, pair_frequencies=60)
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +35,6 @@ def mixed():
 @pytest.fixture
 def folder(mixed, tmp_path):
     return write_folder(tmp_path / "out", *mixed)
-
-
-def write_folder(path, gist, model, rows):
-    outputs = Outputs.prepare(path, force=False, images=gist.schema.image is not None)
-    save_release(gist, outputs)
-    model.save(outputs.model)
-    write_table(rows, outputs.rows, gist.schema, force=False)
-    return path
 
 
 def true_loss(gist, table):

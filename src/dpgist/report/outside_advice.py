@@ -64,8 +64,8 @@ def _against_real(
             level="look",
             title="The task is hard with real rows too",
             why=f"{title} of classifiers trained on the real rows is only {short(real)}.",
-            do="Do not blame the synthetic rows: judge them by a label that can be predicted, or by "
-            "the distances.",
+            do="Do not blame the synthetic rows: judge them by a label that can be predicted, or "
+            "by the distances.",
         )
     lost = (real - own) * (1 if METRICS[name].better == "high" else -1)
     if lost <= CLOSE:
@@ -127,8 +127,8 @@ def _far_columns(outside: Outside, gist: Gist) -> Iterator[Advice]:
             yield Advice(
                 level="look",
                 title=f"{name!r} is far from the real column",
-                why=f"Total variation {distance:.2f} between its real and synthetic shares, where 0 "
-                "is equal and 1 has nothing in common.",
+                why=f"Total variation {distance:.2f} between its real and synthetic shares, where "
+                "0 is equal and 1 has nothing in common.",
                 do=_column_help(gist, name),
             )
 
