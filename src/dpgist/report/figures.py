@@ -193,7 +193,7 @@ def heat_figure(
                 side + middle, top + span + 6, shown, size=font, anchor="end", turn=-90, full=name
             )
         )
-    width = max(side + span, text_width(title, 12.5), side + 170) + 2
+    width = max(side + span, text_width(title, 12.5, bold=True), side + 170) + 2
     words = f"{title}: {len(names)} by {len(names)} columns, scale to {short(reach)}"
     return picture(width, top + span + side + 4, parts, about=words)
 
@@ -253,7 +253,7 @@ def image_strip(images: Array, *, across: int = 12, gap: int = 2) -> str:
 def _heading(title: str, note: str, width: float) -> list[Markup]:
     parts = []
     if title:
-        shown = fit(title, 13, width - 4)
+        shown = fit(title, 12.5, width - 4, bold=True)
         parts.append(label(0, 13, shown, size=12.5, bold=True, full=title))
     if note:
         parts.append(label(0, 29, fit(note, 10.5, width - 4), size=10.5, fill=FAINT_INK, full=note))
