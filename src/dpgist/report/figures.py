@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from dpgist.plots import ACCENT, FAINT, SYNTHETIC
+from dpgist.plots import ACCENT, SYNTHETIC
 from dpgist.report.svg import (
     FAINT_INK,
     box,
@@ -22,18 +22,15 @@ from dpgist.report.svg import (
     fit,
     label,
     line,
-    mix,
     picture,
     plain,
     polyline,
-    score_text,
     short,
     text_width,
 )
 
 NOISY = "#c26a00"
 MOST_OPTIONS = 16
-MOST_HEAT_COLUMNS = 45
 PANEL = 300
 """Width of a small panel; three stand side by side on the page."""
 
@@ -64,15 +61,17 @@ def choice_panel(
 
     Privacy: draws what it is given.
     """
-    width, left, right = (560 if wide else PANEL), (130 if wide else 104), 50
     names, series = _most_common(names, series)
+    width, right = (560 if wide else PANEL), 50
+    longest = max((text_width(name, 11) for name in names), default=0.0)
+    left = min(longest, 220.0 if wide else 124.0) + 14
     top = 40.0 if note else 26.0 if title else 4.0
     reach = max([0.02, *(max(s.shares, default=0.0) + 2 * s.std for s in series)])
     scale = (width - left - right) / reach
-    parts = _heading(title, note, width)
+    parts = heading(title, note, width)
     for index, name in enumerate(names):
         y = top + 18 * index
-        shown = fit(name, 11, left - 12)
+        shown = fit(name, 11, left - 13)
         parts.append(label(left - 8, y + 11, shown, anchor="end", fill=FAINT_INK, full=name))
         for one in series:
             parts += _bar(one, index, left, y, scale)
@@ -101,7 +100,7 @@ def interval_panel(
     peak = max([1e-9, *(max(s.shares, default=0.0) for s in series)])
     low, high = edges[0], edges[-1]
     across = (width - 4) / max(high - low, 1e-300)
-    parts = _heading(title, note, width)
+    parts = heading(title, note, width)
     for one in series:
         points = [(2.0, floor)]
         for share, a, b in zip(one.shares, edges[:-1], edges[1:], strict=True):
@@ -162,80 +161,6 @@ def curve_figure(steps: Sequence[int], losses: Sequence[float], floor: float) ->
     )
 
 
-def heat_figure(
-    title: str,
-    names: Sequence[str],
-    matrix: Matrix,
-    *,
-    reach: float,
-    diverging: bool = False,
-    size: float = 330.0,
-) -> Markup:
-    """A square of coloured cells: from 0 to ``reach``, or from minus to plus ``reach``.
-
-    Privacy: draws what it is given.
-    """
-    cell = min(max(size / max(len(names), 1), 8.0), 36.0)
-    font = min(10.5, cell / 1.35)
-    side = min(96.0, max((text_width(name, font) for name in names), default=0.0)) + 10
-    top, span = 46.0, cell * len(names)
-    parts = [label(0, 13, title, size=12.5, bold=True)]
-    parts += _scale_bar(side, reach, diverging=diverging)
-    for i, row in enumerate(matrix):
-        for j, value in enumerate(row):
-            parts += _cell(side + j * cell, top + i * cell, cell, value, names[i], names[j],
-                           reach, diverging=diverging)  # fmt: skip
-    for i, name in enumerate(names):
-        shown, middle = fit(name, font, side - 8), (i + 0.5) * cell + font * 0.36
-        parts.append(label(side - 5, top + middle, shown, size=font, anchor="end", full=name))
-        parts.append(
-            label(
-                side + middle, top + span + 6, shown, size=font, anchor="end", turn=-90, full=name
-            )
-        )
-    width = max(side + span, text_width(title, 12.5, bold=True), side + 170) + 2
-    words = f"{title}: {len(names)} by {len(names)} columns, scale to {short(reach)}"
-    return picture(width, top + span + side + 4, parts, about=words)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mark:
-    """One source's score in a score panel."""
-
-    name: str
-    value: float | None
-    low: float | None
-    high: float | None
-    colour: str
-
-
-def score_panel(title: str, note: str, marks: Sequence[Mark]) -> Markup:
-    """One metric: a dot for each source, with its interval.
-
-    Privacy: draws what it is given.
-    """
-    left, right, top = 96.0, 52.0, 46.0
-    known = [m for m in marks if m.value is not None]
-    ends = [x for m in known for x in (m.value, m.low, m.high) if x is not None] or [0.0, 1.0]
-    low, high = min(ends), max(ends)
-    margin = 0.06 * (high - low) or max(abs(high) * 0.1, 0.01)
-    low, high = (0.0 if low >= 0 and low < margin * 6 else low - margin), high + margin
-    across = (PANEL - left - right) / (high - low)
-    parts = _heading(title, note, PANEL)
-    for index, mark in enumerate(marks):
-        y = top + 12 + 22 * index
-        parts.append(line(left, y, PANEL - right, y))
-        parts.append(label(left - 8, y + 4, mark.name, anchor="end", fill=FAINT_INK))
-        parts += _mark(mark, y, lambda value: left + (value - low) * across)
-    bottom = top + 22 * len(marks) + 6
-    parts.append(label(left, bottom + 10, short(low, 2), size=10, fill=FAINT_INK))
-    parts.append(
-        label(PANEL - right, bottom + 10, short(high, 2), size=10, anchor="end", fill=FAINT_INK)
-    )
-    told = ", ".join(f"{m.name} {score_text(m.value)}" for m in known if m.value is not None)
-    return picture(PANEL, bottom + 16, parts, about=f"{title} ({note}): {told}")
-
-
 def image_strip(images: Array, *, across: int = 12, gap: int = 2) -> str:
     """The first images side by side, as the address of a PNG that stands in the page itself.
 
@@ -250,7 +175,8 @@ def image_strip(images: Array, *, across: int = 12, gap: int = 2) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def _heading(title: str, note: str, width: float) -> list[Markup]:
+def heading(title: str, note: str, width: float) -> list[Markup]:
+    """A panel's title and the line under it. Privacy: draws what it is given."""
     parts = []
     if title:
         shown = fit(title, 12.5, width - 4, bold=True)
@@ -318,61 +244,3 @@ def _curve_words(
         label((left + width) / 2, y + 16, "training step", anchor="middle", fill=FAINT_INK),
         label(width - 4, y, f"{steps:,}", size=10.5, anchor="end", fill=FAINT_INK),
     ]
-
-
-def _colour(value: float, reach: float, *, diverging: bool) -> str:
-    share = value / max(reach, 1e-12)
-    if not diverging:
-        return mix("#f4f7fa", ACCENT, share)
-    return mix("#f7f7f7", SYNTHETIC if value > 0 else ACCENT, abs(share))
-
-
-def _cell(
-    x: float,
-    y: float,
-    cell: float,
-    value: float | None,
-    row: str,
-    column: str,
-    reach: float,
-    *,
-    diverging: bool,
-) -> Iterator[Markup]:
-    known = value is not None and math.isfinite(value)
-    words = f"{value:.3f}" if value is not None and known else "not defined"
-    colour = _colour(value, reach, diverging=diverging) if value is not None and known else FAINT
-    yield box(x, y, cell - 1, cell - 1, fill=colour, hint=f"{row} and {column}: {words}")
-    if value is not None and known and cell >= 27:
-        strong = abs(value) > 0.6 * reach
-        text = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.0f}"
-        yield label(x + (cell - 1) / 2, y + cell / 2 + 3, text, size=9, anchor="middle",
-                    fill="#ffffff" if strong else "#22303c")  # fmt: skip
-
-
-def _scale_bar(left: float, reach: float, *, diverging: bool) -> Iterator[Markup]:
-    low = -reach if diverging else 0.0
-    start, steps, width = left + 34, 24, 4.0
-    for step in range(steps):
-        value = low + (reach - low) * (step + 0.5) / steps
-        yield box(start + step * width, 22, width + 0.3, 9,
-                  fill=_colour(value, reach, diverging=diverging))  # fmt: skip
-    yield label(start - 5, 31, short(low, 2), size=10, anchor="end", fill=FAINT_INK)
-    yield label(start + steps * width + 5, 31, short(reach, 2), size=10, fill=FAINT_INK)
-
-
-def _mark(mark: Mark, y: float, place: Any) -> Iterator[Markup]:
-    if mark.value is None:
-        yield label(PANEL - 2, y + 4, "–", anchor="end", fill=FAINT_INK)
-        return
-    if mark.low is not None and mark.high is not None:
-        yield line(place(mark.low), y, place(mark.high), y, stroke=mark.colour, width=3.5)
-    yield dot(place(mark.value), y, 5, fill=mark.colour, hint=f"{mark.name}: {mark.value:.4f}")
-    yield label(
-        PANEL - 2, y + 4, score_text(mark.value), anchor="end", bold=mark.name == "synthetic"
-    )
-
-
-def reference_colour(source: str) -> str:
-    """The colour of a source of rows. Privacy: looks at its name."""
-    known = {"real": "#5c6b78", "synthetic": SYNTHETIC, "independent": "#2a9d6f"}
-    return known.get(source, "#b07fd0")
