@@ -48,9 +48,7 @@ def test_a_report_beside_real_rows_warns_and_notes_the_look(dpgist, made):
     ],
     ids=" ".join,
 )
-def test_misuse_is_refused_in_one_line_before_a_row_is_read(
-    dpgist, made, ledger, arguments, words
-):
+def test_misuse_is_refused_in_one_line_before_a_row_is_read(dpgist, made, ledger, arguments, words):
     outcome = dpgist("report", *arguments)
     assert outcome.status == 2
     assert words in outcome.err

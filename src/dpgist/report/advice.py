@@ -17,7 +17,8 @@ from dpgist.report.svg import short
 CLEAR = 3.0
 """A noisy number counts as different from 0 beyond so many standard deviations."""
 NOTICEABLE_SHARE = 0.005
-UNTRAINED = 2.0
+UNTRAINED, HARDLY_TRAINED = 1.2, 2.0
+"""A loss so many times over what the noise alone leaves has more to learn."""
 NARROW = 0.2
 WEAK_EPSILON = 10.0
 
@@ -114,7 +115,7 @@ def _training(gist: Gist, inside: Inside) -> Iterator[Advice]:
     ended += f"{short(curve.floor)}."
     if curve.last > UNTRAINED * curve.floor:
         yield Advice(
-            level="act",
+            level="act" if curve.last > HARDLY_TRAINED * curve.floor else "look",
             title="Training stopped above the noise",
             why=f"{ended} The gist holds more than the generator has learnt.",
             do=f"Train longer, which costs no privacy: dpgist train release.gist --steps "
