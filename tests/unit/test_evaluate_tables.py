@@ -2,11 +2,13 @@
 
 import json
 import sys
+import types
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.made_gists import STRIPES, stripe_images
 
 import dpgist as dg
 from dpgist import scoring
@@ -264,6 +266,24 @@ def test_a_column_that_one_table_lacks_is_left_out_and_named(tables):
     assert found.mean("tv2") > 0
 
 
+def test_training_rows_that_lack_a_column_cost_one_reference_alone(tables, gist):
+    lacking = tables["real"].drop_columns(["crp"])
+    seen = []
+    found = evaluated(
+        tables, tables["again"], train=lacking, gist=gist, progress=lambda *s: seen.append(s)
+    )
+    assert found.sources == ("synthetic", "real", "noise")
+    assert any("independent columns could not be made" in note for note in found.notes)
+    assert seen[-1][0] == seen[-1][1]
+
+
+def test_without_training_rows_independent_columns_come_from_the_test_rows(tables, gist):
+    extra = tables["test"].append_column("more", pa.array([1] * N_TEST))
+    found = dg.evaluate(extra, tables["again"], SCHEMA, gist=gist)
+    assert found.sources == ("synthetic", "independent", "noise")
+    assert any("made from the test rows" in note for note in found.notes)
+
+
 def test_a_missing_label_leaves_likeness_to_be_scored(tables):
     found = evaluated(tables, tables["again"].drop_columns(["readmitted"]))
     score = found.find("roc_auc")
@@ -421,3 +441,29 @@ def test_the_ledger_of_another_table_is_refused(tables, tmp_path):
 def test_a_mean_that_is_not_there_is_not_a_number():
     assert np.isnan(Evaluation(scores=()).mean("roc_auc"))
     assert Evaluation(scores=()).worst_group("roc_auc") is None
+
+
+# --- images ---------------------------------------------------------------------------------
+
+
+def test_images_are_handed_over_as_arrays_with_the_classes_of_the_schema(monkeypatch):
+    stripes = stripe_images(40)
+    handed = {}
+
+    def score_images(sets, test, **options):
+        handed.update(sets, test=test, models=options["models"])
+        return (Score(metric="accuracy", source="synthetic", value=0.9),)
+
+    kinds = types.SimpleNamespace(THREE=("LR",), TWELVE=("LR", "RF"))
+    monkeypatch.setitem(sys.modules, "dpgist.evaluate.image_classifiers", kinds)
+    monkeypatch.setitem(
+        sys.modules, "dpgist.evaluate.images", types.SimpleNamespace(score_images=score_images)
+    )
+    found = dg.evaluate(stripes, stripes, STRIPES, train=stripes, classifiers="twelve")
+    assert found.mean("accuracy") == 0.9
+    assert handed["models"] == ("LR", "RF")
+    assert {"synthetic", "real", "test"} < set(handed)
+    images, classes = handed["test"]
+    assert images.dtype == np.uint8
+    assert np.array_equal(images, stripes["x"])
+    assert [STRIPES.column("way").values[code] for code in classes] == stripes["y"].tolist()
