@@ -294,12 +294,16 @@ def _declared_lines(card: dict[str, Any]) -> list[str]:
     columns = declared["schema"]["columns"]
     for name in table.get("order", columns):
         lines += textwrap.wrap(
-            f"{name}: {_facts(columns[name])}", 94, subsequent_indent="    ", break_long_words=False
+            f"{name}: {column_facts(columns[name])}",
+            94,
+            subsequent_indent="    ",
+            break_long_words=False,
         )
     return lines
 
 
-def _facts(column: dict[str, Any]) -> str:
+def column_facts(column: dict[str, Any]) -> str:
+    """What the schema declares of one column, in a line. Privacy: public facts only."""
     words = [str(column.get("type", ""))]
     if "min" in column:
         words.append(f"{column['min']} to {column['max']}")

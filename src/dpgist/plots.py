@@ -236,13 +236,13 @@ def _column(axis: Axes, column: Column, synthetic: pa.Table, real: pa.Table | No
 
 
 def _bars(axis: Axes, column: Any, synthetic: pa.Table, real: pa.Table | None) -> None:
-    names = _options(column)
+    names = column_options(column)
     places = np.arange(len(names))
     if real is not None:
-        axis.bar(places, _shares(real[column.name], names), color=REAL, alpha=0.55, width=0.8)
+        axis.bar(places, column_shares(real[column.name], names), color=REAL, alpha=0.55, width=0.8)
     axis.bar(
         places,
-        _shares(synthetic[column.name], names),
+        column_shares(synthetic[column.name], names),
         width=0.8,
         **_front(alone=real is None),
     )
@@ -264,7 +264,8 @@ def _front(*, alone: bool) -> dict[str, Any]:
     return {"facecolor": "none", "edgecolor": SYNTHETIC, "linewidth": 1.6}
 
 
-def _options(column: Any) -> list[str]:
+def column_options(column: Any) -> list[str]:
+    """What a category or boolean may be, ``other`` and null last. Privacy: public facts only."""
     if isinstance(column, BooleanColumn):
         names = ["false", "true"]
     else:
@@ -272,17 +273,18 @@ def _options(column: Any) -> list[str]:
     return [*names, *(["null"] if column.nullable else [])]
 
 
-def _shares(cells: Any, names: list[str]) -> Array:
+def column_shares(cells: Any, names: list[str]) -> Array:
+    """The share of each option among all cells. Privacy: as private as the cells it is given."""
     texts = pc.fill_null(pc.cast(cells, pa.string()), "null").to_pylist()
     return np.array([texts.count(name) for name in names]) / max(len(texts), 1)
 
 
 def _histogram(axis: Axes, column: Any, synthetic: pa.Table, real: pa.Table | None) -> None:
-    edges = _edges(column)
+    edges = column_edges(column)
     if real is not None:
-        shares = _histogram_shares(real[column.name], column, edges)
+        shares = column_histogram(real[column.name], column, edges)
         axis.stairs(shares, edges, fill=True, color=REAL, alpha=0.55)
-    shares = _histogram_shares(synthetic[column.name], column, edges)
+    shares = column_histogram(synthetic[column.name], column, edges)
     fill: dict[str, Any] = {"fill": True, "alpha": 0.8} if real is None else {"linewidth": 1.6}
     axis.stairs(shares, edges, color=SYNTHETIC, **fill)
     if isinstance(column, DateColumn):
@@ -302,8 +304,11 @@ def _null_share(cells: Any) -> float:
     return float(cells.null_count) / max(len(cells), 1)
 
 
-def _edges(column: Any) -> Array:
-    """About 40 bins; of whole steps where values come in steps, or neighbours would alias."""
+def column_edges(column: Any) -> Array:
+    """About 40 bins; of whole steps where values come in steps, or neighbours would alias.
+
+    Privacy: public facts only.
+    """
     low, high = _number(column.min), _number(column.max)
     decimals = getattr(column, "decimals", 0)
     if decimals is None:
@@ -319,7 +324,8 @@ def _number(bound: Any) -> float:
     return float(np.datetime64(bound, "D").astype(np.int64))
 
 
-def _histogram_shares(cells: Any, column: Any, edges: Array) -> Array:
+def column_histogram(cells: Any, column: Any, edges: Array) -> Array:
+    """The share of each bin among present cells. Privacy: as private as the cells it is given."""
     present = pc.drop_null(cells)
     if isinstance(column, DateColumn):
         present = pc.cast(pc.cast(present, pa.date32()), pa.int32())

@@ -15,6 +15,7 @@ BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 VERBS = [
     ("demo",), ("plan",), ("schema", "check"), ("ledger", "create"), ("ledger", "show"),
     ("release",), ("show",), ("train",), ("sample",), ("synthesize",), ("evaluate",),
+    ("report",),
 ]  # fmt: skip
 
 

@@ -60,6 +60,7 @@ def everything(folder, capfd, caplog, rows):
             "train x.gist --out x.model --steps 3",
             "sample x.model --rows 50 --out rows.csv",
             "synthesize data.csv --schema schema.toml --epsilon 1 --delta 1e-5 --out s --steps 3",
+            "report s",
             f"{RELEASE} --out y.gist",
         ):
             code, text = run(folder, capfd, *arguments.split())
@@ -77,7 +78,7 @@ CANARY_ROWS = [f"{CANARY_NUMBER},{CANARY},{CANARY}"] * 3 + ["40,A,true"] * 30
 
 def test_a_canary_is_nowhere_but_in_the_private_file(tmp_path, capfd, caplog):
     shown, written, logged = everything(tmp_path / "w", capfd, caplog, CANARY_ROWS)
-    assert [code for _, code, _ in shown] == [0, 0, 0, 0, 0, 0, 1]
+    assert [code for _, code, _ in shown] == [0, 0, 0, 0, 0, 0, 0, 1]
     seen = [text.encode() for _, _, text in shown] + [logged.encode()]
     for content in [*seen, *written.values(), *(str(path).encode() for path in written)]:
         assert CANARY.encode() not in content

@@ -17,6 +17,7 @@ from dpgist.outputs import Outputs, TrainingBar, save_release, synthesize_into
 from dpgist.plots import Comparison
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget
+from dpgist.report import Against, write_report
 from dpgist.schema import Schema
 from dpgist.training.loop import Training
 
@@ -25,6 +26,8 @@ MAX_GAP_NATS = 0.5
 MIN_SIZE_KEPT = 0.5
 POPULATION = 400_000
 """Simulated patients from which the true sizes of the dependencies are taken."""
+TEST_ROWS = 10_000
+"""So many of them are the real rows of the report; the generator has seen none."""
 
 Say = Callable[[str], None]
 
@@ -59,6 +62,11 @@ class _Pipeline:
         )
         return synthetic, outputs
 
+    def report(self, outputs: Outputs, against: Against | None) -> None:
+        """Write the report of one table."""
+        self.note(f"{outputs.folder.name}: writing the report")
+        write_report(outputs.folder, against=against, force=self.force)
+
     def rng(self, stream: int) -> np.random.Generator:
         """Randomness of the simulated tables."""
         return np.random.Generator(np.random.PCG64([self.seed, stream]))
@@ -89,6 +97,8 @@ def run_demo(
         title, comparisons = part(pipeline)
         say(_table(title, comparisons))
         good = good and all(c.good for c in comparisons)
+    say(f"reports: {folder / 'grid' / 'report.html'} (from the gist alone),")
+    say(f"         {folder / 'patients' / 'report.html'} (beside fresh simulated patients)")
     say(f"everything is in {folder}: " + ("all checks passed" if good else "a check FAILED"))
     return good
 
@@ -101,6 +111,7 @@ def _grid(pipeline: _Pipeline) -> tuple[str, list[Comparison]]:
     )
     plots.write_png(figure, outputs.plot("real-beside-synthetic"), force=pipeline.force)
     fresh = grid.simulate(grid.N_ROWS, rng=pipeline.rng(1))
+    pipeline.report(outputs, None)
     truth = grid.mean_log_likelihood(grid.points_of(fresh))
     reached = grid.mean_log_likelihood(grid.points_of(synthetic))
     modes = grid.modes_covered(synthetic)
@@ -131,6 +142,8 @@ def _patients(pipeline: _Pipeline) -> tuple[str, list[Comparison]]:
     plots.write_png(beside, outputs.plot("real-beside-synthetic"), force=pipeline.force)
     kept = plots.comparison_figure(comparisons, title=f"{words}: planted dependencies")
     plots.write_png(kept, outputs.plot("dependencies"), force=pipeline.force)
+    fresh = population.slice(0, TEST_ROWS)
+    pipeline.report(outputs, Against(real=fresh, train=real, groups=("sex", "diagnosis")))
     return "patients: planted dependencies", comparisons
 
 
