@@ -31,10 +31,10 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) -e '.[test]'
+	$(INSTALL) -e '.[test,evaluate]'
 	touch $@
 
 # mypy reads the types of what the tests use too, so lint installs both.
 $(VENV)/.lint: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) -e '.[test,lint]'
+	$(INSTALL) -e '.[test,evaluate,lint]'
 	touch $@

@@ -5,6 +5,7 @@
 
 from dpgist.errors import ArtefactError, BudgetExceeded, DataError, DpgistError, PrivacyError
 from dpgist.estimate import Estimate
+from dpgist.evaluate.scores import Evaluation, Score
 from dpgist.generators.model import Model, read_model
 from dpgist.gist import Gist, NoiseError, read_gist
 from dpgist.methods import Merf, suggest_features
@@ -21,7 +22,7 @@ from dpgist.schema import (
 )
 from dpgist.training.loop import Training
 from dpgist.version import __version__
-from dpgist.workflow import check_table, plan, release, synthesize, train
+from dpgist.workflow import check_table, evaluate, plan, release, synthesize, train
 
 __all__ = [
     "ArtefactError",
@@ -33,6 +34,7 @@ __all__ = [
     "DateColumn",
     "DpgistError",
     "Estimate",
+    "Evaluation",
     "Gist",
     "ImageColumn",
     "IntegerColumn",
@@ -44,9 +46,11 @@ __all__ = [
     "PrivacyError",
     "Relation",
     "Schema",
+    "Score",
     "Training",
     "__version__",
     "check_table",
+    "evaluate",
     "plan",
     "read_gist",
     "read_model",

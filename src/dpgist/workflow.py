@@ -1,10 +1,9 @@
-"""The public calls: plan, release, train, synthesize."""
+"""The public calls: plan, release, train, synthesize, evaluate."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,10 @@ import numpy as np
 import torch
 
 from dpgist.encode import Encoder
-from dpgist.errors import PrivacyError
+from dpgist.errors import DataError, PrivacyError
 from dpgist.estimate import Estimate
+from dpgist.evaluate.scores import Evaluation
+from dpgist.evaluate.steps import Progress as EvaluationProgress
 from dpgist.generators.model import Model
 from dpgist.gist import Gist
 from dpgist.methods import METHODS, Method, method_from, settings
@@ -23,8 +24,9 @@ from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget
 from dpgist.privacy.private import Private
 from dpgist.schema import Schema
+from dpgist.scoring import Given, score
 from dpgist.sources import open_source
-from dpgist.training.loop import Training, train_generator
+from dpgist.training.loop import Training, one_thread, train_generator
 from dpgist.version import __version__
 
 Progress = Callable[[int, int, float], None]
@@ -145,7 +147,7 @@ def train(
         raise PrivacyError("this gist is a rehearsal, not private; pass rehearsal=True to use it")
     _refuse_bad_device(device)
     method = method_from(gist.method, gist.settings)
-    with _one_thread():
+    with one_thread():
         return train_generator(
             gist,
             method,
@@ -155,20 +157,6 @@ def train(
             progress=progress,
             checkpoint=None if checkpoint is None else Path(checkpoint),
         )
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Train on one thread: the matrices are small, so that more threads mostly wait for another.
-
-    It also keeps the order of sums, and with it the model's bits, on any number of cores.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def check_training(training: Training, schema: Schema) -> None:
@@ -219,3 +207,61 @@ def default_rows(gist: Gist) -> int:
     Privacy: a function of released and public numbers.
     """
     return gist.schema.rows_about or max(1, round(gist.rows))
+
+
+def evaluate(
+    real_test: Any,
+    rows: Any,
+    schema: Schema,
+    *,
+    train: Any = None,
+    gist: Gist | None = None,
+    groups: Sequence[str] = (),
+    classifiers: str = "three",
+    ledger: str | os.PathLike[str] | Ledger | None = None,
+    inception: str | os.PathLike[str] | None = None,
+    progress: EvaluationProgress | None = None,
+    seed: int = 0,
+) -> Evaluation:
+    """Score synthetic rows against real ones: how useful they are, and how alike.
+
+    Args:
+        real_test: real rows, best those that no release has seen; any table that can be released.
+        rows: the synthetic rows.
+        schema: the table's public description; both tables are read by its rules.
+        train: the real rows that were released: the reference "real".
+        gist: makes the references "independent" (columns on their own, at the same budget) and
+            "noise" (the same method on no rows).
+        groups: columns whose every value is scored on its own, as every class is.
+        classifiers: "three" quick ones, or the "twelve" of the papers.
+        ledger: a ledger file or an open :class:`Ledger`; the look is noted there first.
+        inception: a file of Inception weights, for images.
+        progress: called with steps done, steps in all, and what comes next.
+        seed: fixes everything random here; not the noise of the references.
+
+    Privacy: reads real rows without any protection. Its result is outside the guarantee, and the
+    ledger says so before the first row is read.
+    """
+    if gist is not None and gist.schema != schema:
+        raise DataError("the gist was released under another schema; give the one inside it")
+    book = None if ledger is None else _book_for(schema, ledger)
+    what = f"evaluate, {classifiers} classifiers, {'test' if train is None else 'all'} rows"
+    return score(
+        Given(test=real_test, synthetic=rows, train=train, gist=gist),
+        schema,
+        groups=groups,
+        classifiers=classifiers,
+        inception=None if inception is None else Path(inception),
+        before_looking=lambda: None if book is None else book.note_look(what),
+        progress=progress,
+        rng=np.random.Generator(np.random.PCG64(seed)),
+    )
+
+
+def _book_for(schema: Schema, ledger: str | os.PathLike[str] | Ledger) -> Ledger:
+    book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    if book.name != schema.name:
+        raise PrivacyError(
+            f"the ledger was made for {book.name!r}, the schema is {schema.name!r}; use its ledger"
+        )
+    return book

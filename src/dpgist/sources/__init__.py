@@ -80,6 +80,13 @@ class Source(Protocol):
         """Raise ``DataError`` if the header breaks the schema. Privacy: reads no row."""
         ...
 
+    def names(self, schema: Schema) -> tuple[str, ...]:
+        """The columns' names, images under the schema's. Privacy: never to be quoted unless known.
+
+        The first line of a csv file without a header is somebody's row.
+        """
+        ...
+
     def partial_sums(self, summation: Summation) -> Iterator[Any]:
         """Feed every row to the summation, once. Privacy: for the curator alone."""
         ...
@@ -94,6 +101,10 @@ class _OneProcess:
 
     def check(self, schema: Schema) -> None:
         check_header(self.reader.header(), schema)
+
+    def names(self, schema: Schema) -> tuple[str, ...]:
+        del schema  # tables have names of their own
+        return self.reader.header().names
 
     def partial_sums(self, summation: Summation) -> Iterator[Any]:
         tables = self.reader.tables(summation.columns)
@@ -112,6 +123,9 @@ class _Images:
 
     def check(self, schema: Schema) -> None:
         check_header(NamedImages(reader=self.reader, schema=schema).header(), schema)
+
+    def names(self, schema: Schema) -> tuple[str, ...]:
+        return NamedImages(reader=self.reader, schema=schema).header().names
 
     def partial_sums(self, summation: Summation) -> Iterator[Any]:
         named = NamedImages(reader=self.reader, schema=summation.schema)
