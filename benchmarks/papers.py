@@ -27,14 +27,14 @@ from papers_tables import COLUMNS, identity, run_table
 import dpgist as dg
 
 SECONDS = {
-    "cervical": (100, 10),
-    "credit": (100, 10),
-    "covertype": (60, 25),
-    "adult": (60, 15),
-    "intrusion": (180, 40),
-    "census": (160, 40),
-    "epileptic": (260, 60),
-    "isolet": (480, 60),
+    "cervical": (20, 5),
+    "credit": (20, 5),
+    "covertype": (25, 15),
+    "adult": (35, 20),
+    "intrusion": (80, 40),
+    "census": (80, 40),
+    "epileptic": (150, 80),
+    "isolet": (200, 60),
 }
 """About how long a synthetic and a real run take on one core, for the forecast."""
 QUICK = {"training": dg.Training(steps=5, components=20), "most_rows": 300}
