@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 import torch
 from machine import ROOT, data_folder, describe
-from torch import nn
 
 import dpgist as dg
 from dpgist.artefact import refuse_bad_output
+from dpgist.evaluate.cnn import cnn_accuracy
 
 FOLDERS = {"mnist": "mnist", "fashion": "fashion_mnist"}
 IMAGES, LABELS = "{}-images-idx3-ubyte.gz", "{}-labels-idx1-ubyte.gz"
@@ -167,54 +167,6 @@ def training(options: argparse.Namespace) -> dg.Training:
         learning_rate=options.learning_rate,
         generator=options.generator,
     )
-
-
-def cnn_accuracy(
-    train: tuple[np.ndarray, np.ndarray],
-    test: tuple[np.ndarray, np.ndarray],
-    *,
-    epochs: int,
-    seed: int,
-    device: str,
-) -> float:
-    """Accuracy on the test images of the CNN trained on the others."""
-    rng = torch.Generator(device).manual_seed(seed)
-    torch.manual_seed(seed)  # first weights and dropout
-    (x, y), (test_x, test_y) = (tensors(*train, device), tensors(*test, device))
-    network = cnn(x.shape[1:]).to(device)
-    adam = torch.optim.Adam(network.parameters(), lr=1e-3)
-    for _ in range(epochs):
-        network.train()
-        for rows in torch.randperm(len(x), generator=rng, device=device).split(200):
-            adam.zero_grad()
-            nn.functional.cross_entropy(network(x[rows]), y[rows]).backward()
-            adam.step()
-    network.eval()
-    with torch.no_grad():
-        guesses = torch.cat([network(part).argmax(dim=1) for part in test_x.split(1000)])
-    return float((guesses == test_y).double().mean())
-
-
-def cnn(shape: torch.Size) -> nn.Sequential:
-    """Two strided convolutions with dropout, and a linear layer."""
-    channels, height, width = shape
-    return nn.Sequential(
-        nn.Conv2d(channels, 32, 3, stride=2, padding=1),
-        nn.Dropout(0.5),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 3, stride=2, padding=1),
-        nn.Dropout(0.5),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(64 * -(-height // 4) * -(-width // 4), 10),
-    )
-
-
-def tensors(x: np.ndarray, y: np.ndarray, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images (n, channels, height, width) in [0, 1], and labels."""
-    images = torch.tensor(x, device=device).float() / 255.0
-    images = images[:, None] if images.ndim == 3 else images.permute(0, 3, 1, 2)
-    return images.contiguous(), torch.tensor(y.astype(np.int64), device=device)
 
 
 def identity(options: argparse.Namespace, gist: dg.Gist) -> dict[str, Any]:

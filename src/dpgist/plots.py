@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,6 +161,42 @@ def loss_figure(losses: Sequence[float], *, steps: int) -> Figure:
         axis.set_xlabel("training step")
         axis.set_title("size of the matching loss")
         axis.grid(axis="y", color=FAINT)
+        return figure
+
+
+def size_curves_figure(
+    curves: Mapping[str, tuple[Sequence[int], Array, Array]],
+    *,
+    title: str,
+    worth: float | None = None,
+) -> Figure:
+    """Accuracy (mean, standard deviation) by number of training images, a line for each set.
+
+    ``worth`` marks how many real images do as well as all synthetic ones.
+
+    Privacy: draws what it is given; curves tested on real images are outside the guarantee.
+    """
+    colours = {"real": "#5c6b78", "synthetic": SYNTHETIC}
+    spare = iter(PALETTE[1:] * len(curves))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+        axis = figure.subplots()
+        for name, (sizes, means, stds) in curves.items():
+            colour = colours[name] if name in colours else next(spare)
+            axis.plot(sizes, means, marker="o", markersize=3.5, color=colour, label=name)
+            axis.fill_between(sizes, means - stds, means + stds, color=colour, alpha=0.15)
+        if worth is not None:
+            axis.axvline(worth, color=ACCENT, linewidth=1, linestyle=":")
+            note = f"worth {worth:,.0f} real images"
+            place = axis.get_xaxis_transform()
+            axis.text(worth, 0.02, f" {note}", color=ACCENT, fontsize=8, transform=place)
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
+        axis.set_xlabel("training images")
+        axis.set_ylabel("accuracy on real test images")
+        axis.grid(color=FAINT)
+        axis.legend(frameon=False, loc="lower right")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color="#5c6b78")
         return figure
 
 
