@@ -1,86 +1,122 @@
 """The published numbers of DP-MERF beside ours, under the same protocol.
 
-    python benchmarks/papers.py [--only adult credit ...] [--columns 1 nonprivate 0.2 real]
-                                [--seeds 0 1 2 3 4] [--jobs 1] [--quick]
+    python benchmarks/papers.py [--only adult credit marginals grid ...] [--columns 1 real ...]
+                                [--seeds 0 1 2 3 4] [--samples DIR] [--jobs 1] [--quick]
 
 Reads ``$DPGIST_DATA`` (default ``../shared/data``) and adds every finished run at once to
 ``benchmarks/results/papers/NAME.json``; what a file holds already is skipped (whatever commit it
 was measured at: for new settings name another ``--results``). ``--quick`` runs everything tiny
 into a folder of its own, to see that it works. ``results_page.py`` makes ``docs/results.md``.
+
+The eight tables, ``marginals`` (discretised Adult and Census), ``grid`` and ``mixture5`` (both
+simulated) make their own synthetic rows, and tables leave them in ``--samples``; images (``mnist``,
+``fashion_mnist``) are read from there.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-from papers_data import DATA
+import papers_images as images
+import papers_marginals as marginals
+import papers_mixtures as mixtures
+import papers_tables as tables
+from papers_release import identity
 from papers_results import FOLDER, append, on_file
-from papers_tables import COLUMNS, identity, run_table
 
 import dpgist as dg
 
 SECONDS = {
-    "cervical": (20, 5),
-    "credit": (20, 5),
-    "covertype": (25, 15),
-    "adult": (35, 20),
-    "intrusion": (80, 40),
-    "census": (80, 40),
-    "epileptic": (150, 80),
-    "isolet": (200, 60),
+    "cervical": 20,
+    "credit": 20,
+    "covertype": 25,
+    "adult": 35,
+    "intrusion": 80,
+    "census": 80,
+    "epileptic": 150,
+    "isolet": 200,
+    "grid": 20,
+    "mixture5": 40,
+    "marginals-adult": 60,
+    "marginals-census": 150,
+    "mnist": 900,
+    "fashion_mnist": 900,
 }
-"""About how long a synthetic and a real run take on one core, for the forecast."""
-QUICK = {"training": dg.Training(steps=5, components=20), "most_rows": 300}
+"""About how long a run takes on one idle core, for the forecast."""
+MARGINALS = ("adult", "census")
+PARTS = (*list(SECONDS)[:10], "marginals", *images.NAMES)
+QUICK_TABLE = {"training": dg.Training(steps=5, components=20), "most_rows": 300}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One run."""
+    """One run: the result file's name, column and seed, and a variant where there are some."""
 
-    name: str
+    file: str
     column: str
     seed: int
     quick: bool
     samples: Path | None
+    more: dict[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
         """The run in words."""
-        return f"{self.name}, {self.column}, seed {self.seed}"
+        return ", ".join((self.file, *self.more.values(), self.column, f"seed {self.seed}"))
 
     @property
-    def seconds(self) -> int:
-        """About how long it takes."""
-        return 10 if self.quick else SECONDS[self.name][self.column == "real"]
-
     def known(self) -> dict[str, Any]:
         """What the result file is searched for."""
-        return identity(self.column, self.seed)
+        return identity(self.column, self.seed) | self.more
+
+    def run(self) -> dict[str, Any]:
+        """Do it."""
+        started = time.perf_counter()
+
+        def progress(what: str) -> None:
+            print(f"  {self.title}: {what} ({time.perf_counter() - started:.0f} s)", flush=True)
+
+        return self._run(progress)
+
+    def _run(self, progress: Callable[[str], None]) -> dict[str, Any]:
+        place = {"column": self.column, "seed": self.seed, "progress": progress}
+        if self.file in images.NAMES:
+            files = {"samples": self.samples, "quick": self.quick}
+            return images.run_images(self.file, **place, **files)
+        if self.file in mixtures.MIXTURES:
+            return mixtures.run_mixture(self.file, **place, quick=self.quick)
+        if self.file.startswith("marginals"):
+            name = self.file.removeprefix("marginals-")
+            return marginals.run_marginals(name, **self.more, **place, quick=self.quick)
+        more = QUICK_TABLE if self.quick else {}
+        return tables.run_table(self.file, **place, samples=self.samples, **more)
 
 
 def main() -> None:
     """Run what the files do not hold yet."""
     options = _options()
     folder = Path(gettempdir()) / "dpgist-papers-quick" if options.quick else options.results
-    tasks = [task for task in _tasks(options) if not on_file(task.name, task.known(), folder)]
-    hours = sum(task.seconds for task in tasks) / 3600 / options.jobs
+    tasks = [task for task in _tasks(options) if not on_file(task.file, task.known, folder)]
+    seconds = sum(10 if task.quick else SECONDS[task.file] for task in tasks)
+    hours = seconds / 3600 / options.jobs
     print(f"{len(tasks)} runs to do, about {hours:.1f} hours on {options.jobs} idle core(s)")
     for number, (task, run) in enumerate(_finished(tasks, options.jobs), start=1):
-        append(task.name, run, folder)
+        append(task.file, run, folder)
         print(f"{number}/{len(tasks)} {task.title}: {run['seconds']}", flush=True)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=list(DATA), default=list(SECONDS))
-    parser.add_argument("--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS))
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    columns = sorted({*tables.COLUMNS, *marginals.COLUMNS})
+    parser.add_argument("--columns", nargs="+", choices=columns, default=None)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--quick", action="store_true")
@@ -90,39 +126,36 @@ def _options() -> argparse.Namespace:
 
 
 def _tasks(options: argparse.Namespace) -> Iterator[Task]:
-    """Column by column over all tables, so that a stop leaves whole columns."""
-    for column in options.columns:
-        for name in options.only:
+    """Column by column over all parts, so that a stop leaves whole columns."""
+    every = dict.fromkeys((*tables.COLUMNS, *marginals.COLUMNS))
+    for column in options.columns or every:
+        for part in options.only:
             for seed in options.seeds[:1] if options.quick else options.seeds:
-                yield Task(
-                    name=name,
-                    column=column,
-                    seed=seed,
-                    quick=options.quick,
-                    samples=options.samples,
-                )
+                yield from _tasks_of(part, column, seed, options)
+
+
+def _tasks_of(part: str, column: str, seed: int, options: argparse.Namespace) -> Iterator[Task]:
+    known = {"seed": seed, "quick": options.quick, "samples": options.samples}
+    if part == "marginals":
+        for name in MARGINALS:
+            for variant in marginals.VARIANTS if column in marginals.COLUMNS else ():
+                more = {"variant": variant}
+                yield Task(file=f"marginals-{name}", column=column, more=more, **known)
+    elif part in images.NAMES:
+        if column in images.COLUMNS and images.available(part, column, seed, options.samples):
+            yield Task(file=part, column=column, **known)
+    elif column in tables.COLUMNS:
+        yield Task(file=part, column=column, **known)
 
 
 def _finished(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, dict[str, Any]]]:
     if jobs == 1:
-        yield from ((task, _run(task)) for task in tasks)
+        yield from ((task, task.run()) for task in tasks)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        futures = {pool.submit(_run, task): task for task in tasks}
+        futures = {pool.submit(task.run): task for task in tasks}
         for future in as_completed(futures):
             yield futures[future], future.result()
-
-
-def _run(task: Task) -> dict[str, Any]:
-    started = time.perf_counter()
-
-    def progress(what: str) -> None:
-        print(f"  {task.title}: {what} ({time.perf_counter() - started:.0f} s)", flush=True)
-
-    more = QUICK if task.quick else {}
-    return run_table(
-        task.name, task.column, task.seed, progress=progress, samples=task.samples, **more
-    )
 
 
 if __name__ == "__main__":

@@ -12,13 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import xgboost
 from machine import ROOT, describe
 
 FOLDER = ROOT / "benchmarks" / "results" / "papers"
-IDENTITY = ("column", "epsilon", "delta", "relation", "seed")
-"""What no two runs of one file share, with ``variant`` where there is one."""
-
 Run = dict[str, Any]
 
 
@@ -64,6 +60,8 @@ def _locked(folder: Path) -> Iterator[None]:
 @cache
 def machine() -> dict[str, Any]:
     """Machine, versions and commit as they were when this process first asked."""
+    import xgboost  # here: whoever only reads results need not have it
+
     packages = {name: version(name) for name in ("scikit-learn", "pandas")}
     return describe() | packages | {"xgboost": xgboost.__version__}
 

@@ -25,29 +25,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from papers_data import DATA, Loaded, PaperData, load, protocol_split
+from papers_release import NONPRIVATE, REAL, gist_of, identity, settings_of
 from papers_scores import table_scores
 
 import dpgist as dg
-from dpgist.testing import NoNoise, rehearse
 
-DELTA, RELATION = 1e-5, "replace_one"
-NOMINAL_EPSILON = 1.0  # a run without noise weighs its blocks as the private run does
 TRAINING = dg.Training(steps=400, components=100)
 MOST_ROWS = 20_000
-COLUMNS = ("1", "nonprivate", "0.2", "real")
-"""The paper's columns: epsilon 1, no noise, epsilon 0.2, and the real training rows."""
-
-
-def identity(column: str, seed: int) -> dict[str, Any]:
-    """What makes a run of one table."""
-    private = column in ("1", "0.2")
-    return {
-        "column": column,
-        "epsilon": float(column) if private else None,
-        "delta": DELTA if private else None,
-        "relation": RELATION if private else None,
-        "seed": seed,
-    }
+COLUMNS = ("1", REAL, NONPRIVATE, "0.2")
+"""The paper's columns: epsilon 1, the real training rows, no noise, epsilon 0.2."""
 
 
 def run_table(
@@ -69,21 +55,21 @@ def run_table(
     clock = [time.perf_counter()]
     made: dict[str, Any] = {}
     rows = train
-    if column != "real":
-        gist = _gist(train, data, column, seed=seed)
+    if column != REAL:
+        gist = gist_of(train, data.schema(), column, seed=seed)
         clock.append(time.perf_counter())
         progress("released")
         model = dg.train(gist, training, seed=seed, device="cpu", rehearsal=gist.rehearsal)
         rows = model.sample(len(train), seed=seed, kind="pandas")
         clock.append(time.perf_counter())
         progress("trained")
-        made = _settings(gist, model)
+        made = settings_of(gist, model)
     few = rows.sample(min(most_rows, len(rows)), random_state=seed)
-    if samples is not None and column != "real":
+    if samples is not None and column != REAL:
         few.to_parquet(samples / f"{name}.{column}.{seed}.parquet")
     scores = table_scores(few, test, data, seed=seed, progress=progress)
     clock.append(time.perf_counter())
-    names = ("classify",) if column == "real" else ("release", "train", "classify")
+    names = ("classify",) if column == REAL else ("release", "train", "classify")
     seconds = zip(names, np.diff(clock), strict=True)
     return {
         **identity(column, seed),
@@ -98,25 +84,6 @@ def run_table(
 @lru_cache(maxsize=1)
 def _loaded(name: str) -> Loaded:
     return load(DATA[name])
-
-
-def _gist(train: pd.DataFrame, data: PaperData, column: str, *, seed: int) -> dg.Gist:
-    """A release through the wall, or a rehearsal without noise for the non-private column."""
-    schema = data.schema()
-    epsilon = NOMINAL_EPSILON if column == "nonprivate" else float(column)
-    budget = dg.Budget(epsilon=epsilon, delta=DELTA, relation=RELATION)
-    if column == "nonprivate":
-        published = f"{data.name}: published data"
-        return rehearse(
-            train, schema, dg.Merf(), budget, public=published, noise=NoNoise(), seed=seed
-        )
-    ledger = dg.Ledger.in_memory(name=schema.name, budget=budget, max_rows_per_person=1)
-    return dg.release(train, schema, dg.Merf(), budget, ledger=ledger, seed=seed)
-
-
-def _settings(gist: dg.Gist, model: dg.Model) -> dict[str, Any]:
-    used = {key: value for key, value in model.training.items() if value is not None}
-    return {"rehearsal": gist.rehearsal, "method": {gist.method: gist.settings}, "training": used}
 
 
 def _shares(rows: pd.DataFrame, data: PaperData) -> dict[str, float]:
