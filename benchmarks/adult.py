@@ -11,9 +11,7 @@ tested on the held-out fifth of the real ones; settings of the method were not c
 from __future__ import annotations
 
 import argparse
-import io
 import json
-import lzma
 import os
 import platform
 import subprocess
@@ -23,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from papers_data import DATA, load
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -34,15 +33,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import dpgist as dg
 
 LABEL, POSITIVE = "income", ">50K"
-BOUNDS = {
-    "age": (17, 90),
-    "fnlwgt": (0, 1_500_000),
-    "education-num": (1, 16),
-    "capital-gain": (0, 99_999),
-    "capital-loss": (0, 5_000),
-    "hours-per-week": (1, 99),
-}
-NULLABLE = {"workclass", "occupation", "native-country"}
+NUMBERS = (*("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"),)
 PACKAGES = ("numpy", "torch", "pandas", "pyarrow", "scikit-learn")
 
 
@@ -54,9 +45,7 @@ def main() -> None:
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/adult.json")
     options = parser.parse_args()
-    folder = Path(os.environ.get("DPGIST_DATA", "../shared/data")) / "adult"
-    schema = public_schema(folder)
-    rows = read_rows(folder, schema)
+    schema, (rows, _) = DATA["adult"].schema(), load(DATA["adult"])
     train, test = train_test_split(rows, test_size=0.2, stratify=rows[LABEL], random_state=0)
     budget = dg.Budget(epsilon=options.epsilon, delta=options.delta, relation="add_remove")
     runs = [run(train, test, schema, budget, seed=seed) for seed in options.seeds]
@@ -78,35 +67,6 @@ def main() -> None:
     print(pd.DataFrame([*runs, report["mean"], report["std"]]).round(4).to_string())
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=1) + "\n")
-
-
-def public_schema(folder: Path) -> dg.Schema:
-    """The schema of the data dictionary (adult.names) and of public bounds; reads no row."""
-    columns: list[dg.IntegerColumn | dg.CategoryColumn] = []
-    for line in unpacked(folder / "adult.names.xz").decode().splitlines():
-        name, colon, values = line.partition(":")
-        if not colon or line.startswith("|"):
-            continue
-        if name in BOUNDS:
-            low, high = BOUNDS[name]
-            columns.append(dg.IntegerColumn(name=name, min=low, max=high))
-        else:
-            listed = tuple(value.strip() for value in values.strip().rstrip(".").split(","))
-            columns.append(dg.CategoryColumn(name=name, values=listed, nullable=name in NULLABLE))
-    label = dg.CategoryColumn(name=LABEL, values=("<=50K", POSITIVE))
-    return dg.Schema(name="adult", columns=(*columns, label), label=LABEL)
-
-
-def unpacked(path: Path) -> bytes:
-    """The content of an xz file."""
-    return lzma.decompress(path.read_bytes())
-
-
-def read_rows(folder: Path, schema: dg.Schema) -> pd.DataFrame:
-    """The 32,561 rows of adult.data; a question mark is null."""
-    content = io.BytesIO(unpacked(folder / "adult.data.xz"))
-    names = [column.name for column in schema.columns]
-    return pd.read_csv(content, names=names, skipinitialspace=True, na_values="?")
 
 
 def run(
@@ -157,14 +117,14 @@ def features(rows: pd.DataFrame) -> pd.DataFrame:
 
 def choices(rows: pd.DataFrame) -> list[str]:
     """The columns that are neither numbers nor the label."""
-    return [name for name in rows.columns if name not in BOUNDS and name != LABEL]
+    return [name for name in rows.columns if name not in NUMBERS and name != LABEL]
 
 
 def preprocessing(rows: pd.DataFrame) -> ColumnTransformer:
     """Standardised numbers beside one-hot categories."""
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     return ColumnTransformer(
-        [("numbers", StandardScaler(), list(BOUNDS)), ("choices", one_hot, choices(rows))]
+        [("numbers", StandardScaler(), list(NUMBERS)), ("choices", one_hot, choices(rows))]
     )
 
 
