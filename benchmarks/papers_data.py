@@ -208,12 +208,14 @@ DATA = {
         PaperData(
             name="covertype",
             under_sampled="2",
-            rate=0.03,
+            rate=1.0,  # the paper's table says 0.03, the authors' grid of settings 1: see the note
             test_share=0.3,
             positive=None,
             load=load_covertype,
             one_hot=("Wilderness_Area", "Soil_Type"),
-            note="20,000 rows at random, as many as the authors' code takes",
+            note="20,000 rows at random, as many as the authors' code takes; no under-sampling, as"
+            " in the authors' grid of settings. The paper's table says 3 %, but then real rows"
+            " score 0.81 (0.68 at 30 %, 0.65 without), not the 0.643 it prints",
         ),
         PaperData(
             name="intrusion",
