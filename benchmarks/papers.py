@@ -9,8 +9,8 @@ was measured at: for new settings name another ``--results``). ``--quick`` runs 
 into a folder of its own, to see that it works. ``results_page.py`` makes ``docs/results.md``.
 
 The eight tables, ``marginals`` (discretised Adult and Census), ``grid`` and ``mixture5`` (both
-simulated) make their own synthetic rows, and tables leave them in ``--samples``; images (``mnist``,
-``fashion_mnist``) are read from there.
+simulated) make their own synthetic rows, and tables leave them in ``--samples``. For images
+(``mnist``, ``fashion_mnist``) trained models are read from there: see ``images.py``.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--results", type=Path, default=FOLDER)
-    parser.add_argument("--samples", type=Path, help="an existing folder for synthetic rows")
+    parser.add_argument("--samples", type=Path, help="a folder of synthetic rows and image models")
     return parser.parse_args()
 
 

@@ -1,9 +1,9 @@
 """The images of the DP-MERF paper: 12 classifiers trained on synthetic images.
 
-Reads synthetic images from ``NAME.COLUMN.SEED.npz`` (``x`` and ``y``) in the folder of samples,
-where ``benchmarks/images.py`` or a machine with an accelerator has put them, and the real ones
-from the data folder. Seed 0 has all 12 classifiers, the slow four (SVM, Ada, Bag, GBM) on 10,000
-rows and marked so; other seeds have the eight fast ones.
+Samples from models ``NAME.COLUMN.SEED.model`` in the folder of samples, where ``images.py train
+--models`` has put them (on a machine with an accelerator), and reads the real images from the data
+folder. A model must state the column's own budget. Seed 0 has all 12 classifiers, the slow four
+(SVM, Ada, Bag, GBM) on 10,000 rows and marked so; other seeds have the eight fast ones.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from machine import data_folder
-from papers_release import REAL, identity
+from papers_release import DELTA, NONPRIVATE, REAL, RELATION, identity
 
+import dpgist as dg
 from dpgist.evaluate.image_classifiers import FAST, TWELVE, Effort, guess
 
 NAMES = ("mnist", "fashion_mnist")
-COLUMNS = ("1", REAL, "0.2", "nonprivate")
+COLUMNS = ("1", REAL, "0.2", NONPRIVATE)
 SEEDS = (0, 1, 2)
 MOST_ROWS = 60_000
 
@@ -46,14 +47,18 @@ def run_images(
     progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Accuracy of every classifier on the 10,000 real test images."""
-    test = _idx(name, "t10k")
-    if column == REAL or samples is None:
-        train = _idx(name, "train")
-    else:
-        with np.load(_path(name, column, seed, samples)) as file:
-            train = file["x"], file["y"].astype(np.int64)
+    test, made = _idx(name, "t10k"), {}
     most = 500 if quick else MOST_ROWS
-    train = train[0][:most], train[1][:most]
+    if column == REAL or samples is None:
+        x, y = _idx(name, "train")
+        train = x[:most], y[:most]
+    else:
+        model = dg.read_model(_path(name, column, seed, samples))
+        _refuse_other_budget(model, column)
+        drawn = model.sample(most, seed=seed, kind="arrays")
+        train = drawn["x"], drawn["y"].astype(np.int64)
+        header = model.gist_header
+        made = {"method": {header["method"]: header["settings"]}, "training": model.training}
     scores, started = {}, time.perf_counter()
     for model in ("GNB", "BNB") if quick else TWELVE if seed == 0 else FAST:
         begun = time.perf_counter()
@@ -65,13 +70,27 @@ def run_images(
     return {
         **identity(column, seed),
         "rows": {"train": len(train[1]), "test": len(test[1])},
+        **made,
         "scores": scores,
         "seconds": {"classify": round(time.perf_counter() - started, 1)},
     }
 
 
+def _refuse_other_budget(model: dg.Model, column: str) -> None:
+    """Refuse a model that was paid for by another budget than the column says."""
+    header = model.gist_header
+    stated = {"rehearsal": header["rehearsal"]} | header["released"]["budget"]
+    if column == NONPRIVATE:
+        good = stated["rehearsal"]
+    else:
+        wanted = {"epsilon": float(column), "delta": DELTA, "relation": RELATION}
+        good = stated == {"rehearsal": False} | wanted
+    if not good:
+        raise ValueError(f"column {column} is not what this model was made with: {stated}")
+
+
 def _path(name: str, column: str, seed: int, samples: Path) -> Path:
-    return samples / f"{name}.{column}.{seed}.npz"
+    return samples / f"{name}.{column}.{seed}.model"
 
 
 def _idx(name: str, part: str) -> Images:
