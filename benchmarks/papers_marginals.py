@@ -63,7 +63,7 @@ def run_marginals(
     }
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)
 def _discretised(name: str, most: int) -> tuple[dg.Schema, pd.DataFrame]:
     """Codes from 0 of every column by public rules, and their schema: integers and categories."""
     schema, (rows, _) = DATA[name].schema(), load(DATA[name])
