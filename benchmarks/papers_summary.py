@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import papers_published as published
@@ -45,14 +45,22 @@ def main_metric(name: str) -> str:
 
 
 def column_value(name: str, runs: list[Run], metric: str) -> Value | None:
-    """The mean over classifiers of each run, over the runs."""
-    means = (run_mean(name, run, metric) for run in runs)
-    return over_runs([mean for mean in means if mean is not None])
+    """The mean over classifiers of each run, over the runs.
+
+    Some runs of images have only those classifiers that all runs have; the mean then adds up what
+    each classifier reached over the runs that have it, and the spread is that of the common ones.
+    """
+    models = {model: None for run in runs for model in run["scores"]}
+    common = [model for model in models if all(model in run["scores"] for run in runs)]
+    means = (_mean(score_of(name, run, model, metric) for model in common) for run in runs)
+    value = over_runs([mean for mean in means if mean is not None])
+    if value is None or len(common) == len(models):
+        return value
+    own = (classifier_value(name, runs, model, metric) for model in models)
+    return replace(value, mean=_mean(one.mean if one else None for one in own) or value.mean)
 
 
-def run_mean(name: str, run: Run, metric: str) -> float | None:
-    """The mean over the classifiers of one run."""
-    values = [score_of(name, run, model, metric) for model in run["scores"]]
+def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
 

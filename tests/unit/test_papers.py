@@ -65,6 +65,14 @@ def test_a_value_is_the_mean_over_classifiers_then_over_runs():
     assert value.text() == "0.700 ± 0.141"
 
 
+def test_runs_with_fewer_classifiers_do_not_shift_the_mean_of_all():
+    full, few = run_of(0.9, metric="accuracy"), run_of(0.7, seed=1, metric="accuracy")
+    full["scores"]["SVM"] = {"accuracy": 0.2}
+    value = papers_summary.column_value("mnist", [full, few], "accuracy")
+    assert value.mean == pytest.approx((0.8 + 0.8 + 0.2) / 3)
+    assert value.std == pytest.approx(0.1 * 2**0.5)
+
+
 def test_a_classifier_that_saw_one_class_counts_as_chance():
     runs = [run_of(None, why="column 'income': the fitted rows hold one class only")]
     assert papers_summary.column_value("adult", runs, "roc_hard").mean == 0.5
