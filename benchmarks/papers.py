@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -152,7 +153,7 @@ def _finished(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, dict[str, An
     if jobs == 1:
         yield from ((task, task.run()) for task in tasks)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         futures = {pool.submit(task.run): task for task in tasks}
         for future in as_completed(futures):
             yield futures[future], future.result()
