@@ -29,7 +29,7 @@ import papers_images as images
 import papers_marginals as marginals
 import papers_mixtures as mixtures
 import papers_tables as tables
-from papers_release import identity
+from papers_release import NONPRIVATE, REAL, identity
 from papers_results import FOLDER, append, on_file
 
 import dpgist as dg
@@ -116,14 +116,20 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    columns = sorted({*tables.COLUMNS, *marginals.COLUMNS})
-    parser.add_argument("--columns", nargs="+", choices=columns, default=None)
+    what = "epsilons, nonprivate or real; those of the paper if left out"
+    parser.add_argument("--columns", nargs="+", type=_column, help=what)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--results", type=Path, default=FOLDER)
     parser.add_argument("--samples", type=Path, help="a folder of synthetic rows and image models")
     return parser.parse_args()
+
+
+def _column(text: str) -> str:
+    if text not in (NONPRIVATE, REAL) and not float(text) > 0:
+        raise ValueError(text)
+    return text
 
 
 def _tasks(options: argparse.Namespace) -> Iterator[Task]:
@@ -137,15 +143,17 @@ def _tasks(options: argparse.Namespace) -> Iterator[Task]:
 
 def _tasks_of(part: str, column: str, seed: int, options: argparse.Namespace) -> Iterator[Task]:
     known = {"seed": seed, "quick": options.quick, "samples": options.samples}
+    asked = options.columns is not None
     if part == "marginals":
-        for name in MARGINALS:
-            for variant in marginals.VARIANTS if column in marginals.COLUMNS else ():
+        wanted = column in marginals.COLUMNS or (asked and column not in (NONPRIVATE, REAL))
+        for name in MARGINALS if wanted else ():
+            for variant in marginals.VARIANTS:
                 more = {"variant": variant}
                 yield Task(file=f"marginals-{name}", column=column, more=more, **known)
     elif part in images.NAMES:
         if column in images.COLUMNS and images.available(part, column, seed, options.samples):
             yield Task(file=part, column=column, **known)
-    elif column in tables.COLUMNS:
+    elif asked or column in tables.COLUMNS:
         yield Task(file=part, column=column, **known)
 
 
