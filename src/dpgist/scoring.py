@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from dpgist.errors import DataError
 from dpgist.evaluate.classifiers import classifiers as classifier_set
 from dpgist.evaluate.groups import check_group_columns
 from dpgist.evaluate.image_rows import read_images
 from dpgist.evaluate.scores import Evaluation, Score
 from dpgist.evaluate.steps import Progress, Steps
-from dpgist.evaluate.table import Rows, broken_notes, check_rows, read_rows, shared_schema
+from dpgist.evaluate.table import broken_notes, check_rows, read_rows, shared_schema
 from dpgist.evaluate.tables import n_steps, score_tables
 from dpgist.gist import Gist
 from dpgist.references import independent_rows, noise_rows
@@ -94,14 +96,20 @@ def _score_tables(
         check_rows(source, shared, title=title)
     before_looking()
     n_references = 2 if given.gist is not None else 0
-    total = n_references + n_steps(len(sources) - 1 + n_references, classifiers)
-    steps = Steps(total, progress)
+    per_source = n_steps(1, classifiers)
+    steps = Steps(n_references + (len(sources) - 1 + n_references) * per_source, progress)
     steps.doing("reading rows")
     rows = {t: read_rows(table, shared, title=t) for t, table in given.tables().items()}
     notes = [*left_out, *broken_notes(rows)]
-    rows |= dict(_references(given, shared, rows, steps, rng))
-    if given.gist is not None and given.train is None:
-        notes.append("independent columns were made from the test rows: no training rows given")
+    if given.gist is not None:
+        n_rows = rows["synthetic"].n_rows or rows[TEST].n_rows
+        steps.doing("releasing independent columns")
+        independent = _independent(given, given.gist, n_rows, notes, rng)
+        if independent is not None:
+            rows["independent"] = read_rows(independent, shared)
+        steps.finish("training on pure noise", 1 if independent is not None else 1 + per_source)
+        rows["noise"] = read_rows(noise_rows(given.gist, n_rows, rng=rng), shared)
+        steps.finish("training classifiers")
     known = {column.name for column in shared.columns}
     scores, more = score_tables(
         {title: table for title, table in rows.items() if title != TEST},
@@ -114,26 +122,19 @@ def _score_tables(
     return scores, (*notes, *more)
 
 
-def _references(
-    given: Given,
-    schema: Schema,
-    rows: dict[str, Rows],
-    steps: Steps,
-    rng: np.random.Generator,
-) -> Iterator[tuple[str, Rows]]:
-    """As many rows as there are synthetic ones, and of the columns that all tables share."""
-    if given.gist is None:
-        return
-    n_rows = rows["synthetic"].n_rows or rows[TEST].n_rows
-    steps.doing("releasing independent columns")
-    budget = given.gist.released.budget
-    released_from = given.test if given.train is None else given.train
-    table = independent_rows(released_from, given.gist.schema, budget, n_rows, rng=rng)
-    yield "independent", read_rows(table, schema, title="independent")
-    steps.finish("training on pure noise")
-    table = noise_rows(given.gist, n_rows, rng=rng)
-    yield "noise", read_rows(table, schema, title="noise")
-    steps.finish("training classifiers")
+def _independent(
+    given: Given, gist: Gist, n_rows: int, notes: list[str], rng: np.random.Generator
+) -> pa.Table | None:
+    """Independent columns of the rows that were released, or of the test rows if need be."""
+    title, table = ("real", given.train) if given.train is not None else (TEST, given.test)
+    try:
+        own = check_rows(open_source(table), gist.schema, title=title)
+    except DataError as error:
+        notes.append(f"independent columns could not be made: {error}")
+        return None
+    if given.train is None:
+        notes.append("independent columns were made from the test rows: no training rows given")
+    return independent_rows(table, own, gist.released.budget, n_rows, rng=rng)
 
 
 def _score_images(

@@ -14,7 +14,7 @@ from dpgist.privacy.ledger import Ledger
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 VERBS = [
     ("demo",), ("plan",), ("schema", "check"), ("ledger", "create"), ("ledger", "show"),
-    ("release",), ("show",), ("train",), ("sample",), ("synthesize",),
+    ("release",), ("show",), ("train",), ("sample",), ("synthesize",), ("evaluate",),
 ]  # fmt: skip
 
 

@@ -22,7 +22,7 @@ def test_everything_public_has_a_privacy_line(name):
 
 
 def test_the_surface_holds_the_calls_of_the_design():
-    for name in ("Schema", "Budget", "Merf", "release", "train", "synthesize", "plan"):
+    for name in ("Schema", "Budget", "Merf", "release", "train", "synthesize", "plan", "evaluate"):
         assert name in dg.__all__
     for name in ("read_gist", "read_model", "Ledger", "Training"):
         assert name in dg.__all__

@@ -6,13 +6,13 @@ import sys
 import traceback
 from pathlib import Path
 
-from dpgist.cli import free, private
+from dpgist.cli import free, private, scores
 from dpgist.cli.console import app, complain
 from dpgist.errors import BudgetExceeded, DpgistError
 
 __all__ = ["app", "main"]
 
-_VERBS = (free, private)  # importing them registers their verbs
+_VERBS = (free, private, scores)  # importing them registers their verbs
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -24,7 +24,8 @@ def evaluation_text(evaluation: Evaluation) -> str:
 
     Privacy: shows scores; outside the guarantee, as its first line says.
     """
-    parts = [[evaluation.stamp.upper()[:21] + evaluation.stamp[21:]]]
+    head, colon, rest = evaluation.stamp.partition(":")
+    parts = [[f"{head.upper()}{colon}{rest}"]]
     for family, title in _TITLES.items():
         metrics = [m for m in evaluation.metrics if METRICS[m].family == family]
         if metrics:

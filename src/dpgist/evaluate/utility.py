@@ -161,8 +161,13 @@ def _judge(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Unscaled columns: some classifiers do not converge, in the papers as here."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    """No warnings and no threads of its own in any classifier, here and in all threads.
+
+    Columns are not scaled: some classifiers do not converge, in the papers as here.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         yield
 
@@ -170,7 +175,7 @@ def _quiet() -> Iterator[None]:
 def _one_thread() -> None:
     from threadpoolctl import threadpool_limits
 
-    threadpool_limits(1)  # for good: the thread ends with the pool
+    threadpool_limits(1)  # OpenMP counts for each thread; this one ends with the pool
 
 
 # --- testing --------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from dpgist.encode import Encoder
 from dpgist.features.support import Support, column_supports
+from dpgist.privacy.lattice import grid_bits
 from dpgist.privacy.plan import Block, Plan, Query, Stage
 from dpgist.privacy.released import Released
 from dpgist.schema import Schema
@@ -78,7 +79,7 @@ class Independent:
         block = Block(
             name=HISTOGRAMS,
             length=row_map.length,
-            bits=0,
+            bits=grid_bits(self.schema.rows_about, row_map.length),
             bound_squared=len(encoder.columns),
             non_negative=True,
         )

@@ -81,9 +81,10 @@ class Source(Protocol):
         ...
 
     def names(self, schema: Schema) -> tuple[str, ...]:
-        """The columns' names, images under the schema's. Privacy: never to be quoted unless known.
+        """The columns' names; images have those of the schema.
 
-        The first line of a csv file without a header is somebody's row.
+        Privacy: reads no row, but do not quote a name that the schema does not know: the first
+        line of a csv file without a header is somebody's row.
         """
         ...
 
