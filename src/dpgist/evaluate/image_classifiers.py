@@ -104,7 +104,7 @@ def _fitted(
     try:
         classifier = _build(name, n_classes=len(present), seed=seed, effort=effort)
     except ImportError:
-        why = f"{name} needs a package more; run: pip install 'dpgist[evaluate]'"
+        why = f"{name} needs xgboost; run: pip install 'dpgist[evaluate]'"
         return Guesses(model=model, codes=None, why=why)
     # Trees work in float32 in any case; in float64 they would copy the images once more.
     dtype = np.float32 if name in _TREES else np.float64

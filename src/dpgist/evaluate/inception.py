@@ -58,7 +58,9 @@ def load_inception(path: Path, *, device: str = "cpu") -> Inception:
     Privacy: reads no data. The file is a program: take it from a source you trust.
     """
     if not path.is_file():
-        raise DataError(f"there is no Inception file {path.name}; give the path of a TorchScript")
+        raise DataError(
+            f"there is no Inception file {path.name}; give the path of a TorchScript file"
+        )
     try:
         network = _torchscript(path, device).float().eval()
     except RuntimeError:
