@@ -2,7 +2,7 @@
 
     python benchmarks/images.py release --data mnist --epsilon 1 --out mnist-1.gist
     python benchmarks/images.py train mnist-1.gist --seeds 0 1 2 --test mnist-test.npz
-    python benchmarks/images.py fid FOLDER --test mnist-test.npz --inception inception_fid.pt
+    python benchmarks/images.py fid FOLDER --data mnist --test mnist-test.npz --inception FILE
 
 ``release`` reads ``$DPGIST_DATA`` (default ``../shared/data``) and writes a gist and, beside it,
 the test images: two small files from which ``train`` does the rest, on another machine if need be.
@@ -37,6 +37,7 @@ from dpgist.evaluate.cnn import cnn_accuracy
 from dpgist.evaluate.frechet import frechet_distance
 from dpgist.evaluate.inception import inception_statistics, load_inception
 from dpgist.methods import METHODS
+from dpgist.testing import NoNoise, rehearse
 
 FOLDERS = {"mnist": "mnist", "fashion": "fashion_mnist"}
 IMAGES, LABELS = "{}-images-idx3-ubyte.gz", "{}-labels-idx1-ubyte.gz"
@@ -53,6 +54,7 @@ def main() -> None:
     release.add_argument("--delta", type=float, default=1e-5)
     release.add_argument("--relation", default="replace_one")
     release.add_argument("--method", choices=sorted(METHODS), default="scattering")
+    release.add_argument("--nonprivate", action="store_true", help="a rehearsal without noise")
     release.add_argument("--seed", type=int, default=0, help="of the public features")
     release.add_argument("--out", type=Path, required=True)
     train = commands.add_parser("train")
@@ -68,11 +70,13 @@ def main() -> None:
     train.add_argument("--rows", type=int, default=60_000, help="synthetic images per seed")
     train.add_argument("--epochs", type=int, default=5, help="of the CNN")
     train.add_argument("--device", default="auto")
+    train.add_argument("--models", type=Path, help="an existing folder for papers.py --samples")
     train.add_argument("--commit", help="what is measured, where there is no git")
     train.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/images.json")
     fid = commands.add_parser("fid")
     fid.set_defaults(run=run_fid)
     fid.add_argument("samples", type=Path)
+    fid.add_argument("--data", choices=sorted(FOLDERS), required=True)
     fid.add_argument("--test", type=Path, required=True)
     fid.add_argument("--inception", type=Path, required=True)
     fid.add_argument("--device", default="auto")
@@ -99,7 +103,11 @@ def run_release(options: argparse.Namespace) -> None:
     ledger = dg.Ledger.in_memory(name=schema.name, budget=budget, max_rows_per_person=1)
     started = time.perf_counter()
     images = folder / IMAGES.format("train")
-    gist = dg.release(images, schema, method, budget, ledger=ledger, seed=options.seed)
+    if options.nonprivate:
+        public = {"public": "published images", "noise": NoNoise()}
+        gist = rehearse(images, schema, method, budget, **public, seed=options.seed)
+    else:
+        gist = dg.release(images, schema, method, budget, ledger=ledger, seed=options.seed)
     print(f"private pass: {time.perf_counter() - started:.1f} s", flush=True)
     gist.save(options.out)
     test = options.out.with_name(f"{options.data}-test.npz")
@@ -144,7 +152,7 @@ def run_fid(options: argparse.Namespace) -> None:
     runs = json.loads(options.out.read_text())["runs"]
     for run in runs:
         kept = options.samples / samples_name(run)
-        if "fid" in run or not kept.exists():
+        if run["data"] != options.data or "fid" in run or not kept.exists():
             continue
         with np.load(kept) as arrays:
             synthetic = inception_statistics(arrays["x"], inception)
@@ -190,9 +198,19 @@ def run_seed(
     kept = options.out.with_name(f"{options.out.stem}.{options.gist.stem}.{seed}.checkpoint")
     kept.parent.mkdir(parents=True, exist_ok=True)
     model = dg.train(
-        gist, training(options), seed=seed, device=device, progress=progress, checkpoint=kept
+        gist,
+        training(options),
+        seed=seed,
+        device=device,
+        progress=progress,
+        checkpoint=kept,
+        rehearsal=gist.rehearsal,
     )
     clock.append(time.perf_counter())
+    if options.models:
+        name = FOLDERS[gist.schema.name]
+        column = "nonprivate" if gist.rehearsal else f"{gist.released.budget.epsilon:g}"
+        model.save(options.models / f"{name}.{column}.{seed}.model", force=True)
     model.generator.to(device)
     synthetic = model.sample(options.rows, seed=seed, kind="arrays")
     clock.append(time.perf_counter())
@@ -231,6 +249,7 @@ def identity(options: argparse.Namespace, gist: dg.Gist) -> dict[str, Any]:
         "training": vars(training(options)),
         "rows": options.rows,
         "epochs": options.epochs,
+        **({"rehearsal": "not private, no noise"} if gist.rehearsal else {}),
     }
 
 

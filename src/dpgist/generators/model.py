@@ -16,6 +16,7 @@ from dpgist.artefact import read_artefact, write_artefact
 from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError, DpgistError
 from dpgist.generators.build import Generator, build_generator
+from dpgist.gist import check_stamp
 from dpgist.pixels import image_arrays
 from dpgist.schema import Schema
 
@@ -136,6 +137,8 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 
 def _model(payload: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> Model:
     encoder = Encoder(Schema.from_dict(payload["gist"]["schema"]))
+    for stamped in (payload["gist"], payload["gist"]["card"]):
+        check_stamp(rehearsal=stamped["rehearsal"], ledger_id=stamped["ledger"]["ledger_id"])
     model = Model(
         generator=_generator(encoder, payload.get("generator"), tensors),
         gist_header=dict(payload["gist"]),
