@@ -39,9 +39,16 @@ def auto_method(schema: Schema, budget: Budget) -> Method:
 
     Privacy: public facts only.
     """
-    large = schema.image is not None and min(schema.image.height, schema.image.width)
-    chosen: Method = METHODS["scattering" if large and large >= SMALLEST_SIDE else "merf"]()
+    chosen: Method = METHODS[_auto_name(schema)]()
     return chosen.settled(schema, budget)
+
+
+def _auto_name(schema: Schema) -> str:
+    if schema.image is not None:
+        large = min(schema.image.height, schema.image.width) >= SMALLEST_SIDE
+        return "scattering" if large else "merf"
+    alone = all(column.name == schema.label for column in schema.columns)
+    return "merf" if alone else "marginal"
 
 
 def plan(
@@ -98,7 +105,7 @@ def release(
     Args:
         table: a pandas or polars DataFrame, a pyarrow Table, or a path to csv or parquet.
         schema: the table's public description.
-        method: what to release, such as ``Merf()``; None chooses from schema and budget.
+        method: what to release, such as ``Marginal()``; None chooses from schema and budget.
         budget: what it may reveal.
         ledger: an existing ledger file, or an open :class:`Ledger`; it is charged first.
         seed: fixes the public features. The noise cannot be seeded.

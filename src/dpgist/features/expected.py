@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from dpgist.features.compose import ChoiceMap, SideBySide
 from dpgist.features.fourier import FourierMap
+from dpgist.features.marginal import MarginalMap
 from dpgist.features.support import Support
 
 Floats = npt.NDArray[np.float64]
@@ -94,6 +95,36 @@ class ExpectedChoices(nn.Module):
 
     def forward(self, probabilities: Sequence[Tensor]) -> Tensor:
         return torch.cat([self.get_buffer(f"table_{j}") @ p for j, p in enumerate(probabilities)])
+
+
+class ExpectedPairs(nn.Module):
+    r"""Mean indicators of pairs and of single columns, for a mixture of products.
+
+    .. math:: E\,1\{b_i = a,\ b_j = b\} = \sum_k \pi_{k \mid c}\, p_{kia}\, p_{kjb}
+
+    Symbols: :math:`p_{kja}` is the probability of bin a of column j in component k. For all
+    partners j of a column i this is one matrix product, far smaller than the features of every
+    component. Coordinates stand as in :class:`~dpgist.features.marginal.MarginalMap`.
+
+    Privacy: none needed; a function of public maps and of the generator.
+    """
+
+    def __init__(self, feature_map: MarginalMap) -> None:
+        super().__init__()
+        firsts, sizes = feature_map.firsts, feature_map.sizes
+        self._slices = [slice(f, f + n) for f, n in zip(firsts, sizes, strict=True)]
+        self._partners = feature_map.partners
+
+    def forward(self, components: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
+        """Components (classes, K) and bins of all columns (length, K) to (classes, length) each."""
+        pairs = [self._products(i, components, bins) for i in self._partners]
+        none = bins.new_zeros(len(components), 0)
+        return torch.cat([*pairs, none], dim=1), components @ bins.T
+
+    def _products(self, column: int, components: Tensor, bins: Tensor) -> Tensor:
+        own = components[:, None, :] * bins[self._slices[column]]
+        others = torch.cat([bins[self._slices[j]] for j in self._partners[column]])
+        return (own.flatten(0, 1) @ others.T).reshape(len(components), -1)
 
 
 def expected_features(row_map: nn.Module, supports: Sequence[Support]) -> SideBySide:

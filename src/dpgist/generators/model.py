@@ -15,6 +15,7 @@ import torch
 from dpgist.artefact import read_artefact, write_artefact
 from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError, DpgistError
+from dpgist.generators.binned import BinnedMixture, binned_from
 from dpgist.generators.build import Generator, build_generator
 from dpgist.pixels import image_arrays
 from dpgist.schema import Schema
@@ -158,8 +159,7 @@ def _generator(
     """Rebuild the generator; names, shapes, dtypes and finiteness must be the schema's own."""
     if made is None:  # the first files knew no generator but the mixture, and did not name it
         made = {"kind": "mixture", "sizes": {"components": tensors["components"].shape[1]}}
-    first = torch.Generator().manual_seed(0)
-    generator = build_generator(str(made["kind"]), encoder, made["sizes"], generator=first)
+    generator = _empty_generator(encoder, str(made["kind"]), made["sizes"], tensors)
     weights = {name: torch.from_numpy(t.copy()) for name, t in tensors.items()}
     expected = {name: tensor.dtype for name, tensor in generator.state_dict().items()}
     if {name: tensor.dtype for name, tensor in weights.items()} != expected:
@@ -168,6 +168,19 @@ def _generator(
         raise ArtefactError("a weight is not a finite number")
     generator.load_state_dict(weights)
     return generator
+
+
+def _empty_generator(
+    encoder: Encoder,
+    kind: str,
+    sizes: Mapping[str, int],
+    tensors: Mapping[str, npt.NDArray[Any]],
+) -> Generator:
+    """The generator that a file names, its weights still to be loaded."""
+    if kind == BinnedMixture.kind:
+        return binned_from(encoder, sizes, tensors)
+    first = torch.Generator().manual_seed(0)
+    return build_generator(kind, encoder, sizes, generator=first)
 
 
 def _class_code(encoder: Encoder, where: Mapping[str, Any]) -> int:
