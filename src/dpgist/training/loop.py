@@ -38,7 +38,7 @@ from dpgist.training.objectives import (
 from dpgist.training.settings import Training
 from dpgist.training.whitened import Whitened, marginals_from
 
-__all__ = ["Progress", "Training", "one_thread", "train_generator"]
+__all__ = ["Progress", "Training", "one_thread", "refuse_network", "train_generator"]
 
 Progress = Callable[[int, int, float], None]
 
@@ -149,7 +149,7 @@ def _prepare(
     sizes = default_sizes(training.generator, encoder) | training.sizes()
     first = torch.Generator().manual_seed(int(rng.integers(2**63)))
     if isinstance(row_map, MarginalMap):
-        _refuse_network(training)
+        refuse_network(training)
         generator: Generator = BinnedMixture.of(
             row_map, encoder, n_components=sizes["components"], generator=first
         ).to(device)
@@ -172,7 +172,8 @@ def _prepare(
     )
 
 
-def _refuse_network(training: Training) -> None:
+def refuse_network(training: Training) -> None:
+    """Refuse to fit a network to marginals. Privacy: public settings only."""
     if training.generator != "mixture":
         raise ValueError(
             "method marginal releases indicators, which have no gradient for a network; train "
