@@ -44,11 +44,10 @@ def auto_method(schema: Schema, budget: Budget) -> Method:
 
 
 def _auto_name(schema: Schema) -> str:
-    if schema.image is not None:
-        large = min(schema.image.height, schema.image.width) >= SMALLEST_SIDE
-        return "scattering" if large else "merf"
-    alone = all(column.name == schema.label for column in schema.columns)
-    return "merf" if alone else "marginal"
+    if schema.image is None:
+        return "marginal"
+    large = min(schema.image.height, schema.image.width) >= SMALLEST_SIDE
+    return "scattering" if large else "merf"
 
 
 def plan(

@@ -66,7 +66,8 @@ class Binning:
 class Resolution:
     """How finely columns are cut: at most so many cells, bins and groups, none below a mass.
 
-    ``least`` is in rows; ``cells`` and ``bins`` are of numeric columns, ``groups`` of choices.
+    ``least`` (groups), ``least_bin`` and ``least_cell`` are in rows; ``cells`` and ``bins`` are of
+    numeric columns, ``groups`` of choices.
 
     Privacy: public or released numbers.
     """
@@ -75,6 +76,8 @@ class Resolution:
     bins: int
     groups: int
     least: float
+    least_bin: float
+    least_cell: float
 
 
 def binning(
@@ -91,10 +94,11 @@ def binning(
         null = min(max(float(counts[0][-1]), 0.0), total)
     levels = [counts[0][: leaves.ordered], *counts[1:]]
     masses = tree_masses(levels, total - null)
-    cell_of = merged(masses, most=resolution.cells, least=resolution.least)
+    cell_of = merged(masses, most=resolution.cells, least=resolution.least_cell)
     firsts = np.flatnonzero(np.diff(cell_of, prepend=-1))
     cell_masses = np.bincount(cell_of, masses).astype(np.float64)
-    bins = merged(cell_masses, most=resolution.bins, least=resolution.least)
+    bins = merged(cell_masses, most=resolution.bins, least=resolution.least_bin)
+    bins = at_valleys(bins, cell_masses / leaves.widths(firsts))
     if leaves.nullable:
         cell_masses, bins = np.append(cell_masses, null), np.append(bins, bins[-1] + 1)
     return _binning(firsts, bins, cell_masses)
@@ -157,6 +161,31 @@ def merged(masses: Floats, *, most: int, least: float) -> Codes:
         filled += mass
         after_heavy = bool(heavy[i])
     return _without_light_tails(parts, masses, heavy, step / 2)
+
+
+def at_valleys(parts: Codes, densities: Floats) -> Codes:
+    """Move each cut between two parts to where the density dips, if it does so nearby.
+
+    Parts of equal mass would join the edges of two clusters across the gap between them. A cut
+    may move through half of the cells of either part, to the least dense cell if that has less
+    than half the density usual there.
+
+    Privacy: post-processing of a release.
+    """
+    cuts = np.flatnonzero(np.diff(parts)) + 1
+    ends = [0, *cuts.tolist(), len(parts)]
+    moved = []
+    for before, cut, after in zip(ends, ends[1:], ends[2:], strict=False):
+        low, high = cut - (cut - before) // 2, cut + (after - cut) // 2
+        nearby = densities[max(low - 1, 0) : high + 1]
+        dip = int(nearby.argmin())
+        if nearby[dip] < 0.5 * float(np.median(nearby)):
+            place = max(low - 1, 0) + dip
+            cut = place if place > cut else place + 1
+        moved.append(min(max(cut, low), high))
+    marks = np.zeros(len(parts), np.int64)
+    marks[moved] = 1
+    return np.asarray(np.cumsum(marks))
 
 
 def _without_light_tails(

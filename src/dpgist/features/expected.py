@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from dpgist.features.compose import ChoiceMap, SideBySide
 from dpgist.features.fourier import FourierMap
-from dpgist.features.marginal import MarginalMap
 from dpgist.features.support import Support
 
 Floats = npt.NDArray[np.float64]
@@ -98,32 +97,34 @@ class ExpectedChoices(nn.Module):
 
 
 class ExpectedPairs(nn.Module):
-    r"""Mean indicators of pairs and of single columns, for a mixture of products.
+    r"""Mean products of two columns' features, for a mixture of products.
 
-    .. math:: E\,1\{b_i = a,\ b_j = b\} = \sum_k \pi_{k \mid c}\, p_{kia}\, p_{kjb}
+    .. math:: E\, f_{ia}(x_i)\, f_{jb}(x_j) = \sum_k \pi_{k \mid c}\, p_{kia}\, p_{kjb}
 
-    Symbols: :math:`p_{kja}` is the probability of bin a of column j in component k. For all
-    partners j of a column i this is one matrix product, far smaller than the features of every
-    component. Coordinates stand as in :class:`~dpgist.features.marginal.MarginalMap`.
+    Symbols: :math:`p_{kja}` is the mean of feature a of column j in component k; with indicators
+    of bins it is a bin's probability. For all partners j of a column i this is one matrix
+    product, far smaller than the features of every component. ``sizes`` counts the features of
+    each column, ``partners`` gives the second columns for each first one; coordinates stand as in
+    :class:`~dpgist.features.marginal.MarginalMap`.
 
     Privacy: none needed; a function of public maps and of the generator.
     """
 
-    def __init__(self, feature_map: MarginalMap) -> None:
+    def __init__(self, sizes: Sequence[int], partners: Mapping[int, Sequence[int]]) -> None:
         super().__init__()
-        firsts, sizes = feature_map.firsts, feature_map.sizes
-        self._slices = [slice(f, f + n) for f, n in zip(firsts, sizes, strict=True)]
-        self._partners = feature_map.partners
+        ends = np.cumsum(sizes).tolist()
+        self._slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        self._partners = {i: tuple(js) for i, js in partners.items()}
 
-    def forward(self, components: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
-        """Components (classes, K) and bins of all columns (length, K) to (classes, length) each."""
-        pairs = [self._products(i, components, bins) for i in self._partners]
-        none = bins.new_zeros(len(components), 0)
-        return torch.cat([*pairs, none], dim=1), components @ bins.T
+    def forward(self, components: Tensor, features: Tensor) -> Tensor:
+        """Components (classes, K) and features (length, K) to (classes, pairs of features)."""
+        none = features.new_zeros(len(components), 0)
+        pairs = [self._products(i, components, features) for i in self._partners]
+        return torch.cat([*pairs, none], dim=1)
 
-    def _products(self, column: int, components: Tensor, bins: Tensor) -> Tensor:
-        own = components[:, None, :] * bins[self._slices[column]]
-        others = torch.cat([bins[self._slices[j]] for j in self._partners[column]])
+    def _products(self, column: int, components: Tensor, features: Tensor) -> Tensor:
+        own = components[:, None, :] * features[self._slices[column]]
+        others = torch.cat([features[self._slices[j]] for j in self._partners[column]])
         return (own.flatten(0, 1) @ others.T).reshape(len(components), -1)
 
 

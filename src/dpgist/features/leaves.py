@@ -108,6 +108,15 @@ class Leaves:
             half_widths = np.append(half_widths, 0.0)
         return Support(column=self.column, start=self.start, points=points, half_widths=half_widths)
 
+    def widths(self, firsts: Sequence[int] | Codes) -> Floats:
+        """How wide cells are that begin at some of the leaves; a bound by itself is narrow.
+
+        Privacy: public facts and released places only.
+        """
+        lows, highs = self._ends(np.asarray(firsts, dtype=np.int64))
+        narrowest = 2.0**-30 if self.steps is None else 1.0 / max(self.steps, 1)
+        return np.maximum(highs - lows, narrowest)
+
     def _ends(self, cells: Codes) -> tuple[Floats, Floats]:
         """First and last place of each cell in [0, 1]."""
         assert self.firsts is not None  # only numeric columns come here

@@ -20,11 +20,13 @@ from dpgist.schema import Schema
 
 LEAVES, PAIRS, SINGLES = "leaves", "pairs", "singles"
 
-_BITS = 4  # indicators are whole numbers; the grid keeps rounding far below any noise
+_BITS = 20  # a row at its bound may be truncated by one step, which must be next to nothing
 _NO_ROWS = 10_000  # assumed where neither the release nor the schema knows any better
 _FEWEST_BINS = 8
 _ROWS_PER_CELL = 5.0  # per root of the classes, in units of the noise: measured on Adult, Covertype
-_LEAST = 2.0  # noise stds that a cell, a bin or a group has to stand out by
+_LEAST_BIN = 0.2  # of the mass that bins have on average
+_LEAST = 2.0  # noise stds that a bin or a group has to stand out by
+_LEAST_CELL = 4.0  # the same for a cell, whose share within its bin comes from stage one alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,7 @@ class Marginal:
 
     leaf_share: float = 0.12
     most_leaves: int = 1024
-    most_cells: int = 64
+    most_cells: int = 256
     most_bins: int = 48
     most_groups: int = 24
     most_pairs: int = 300
@@ -73,13 +75,13 @@ class Marginal:
     def settled(self, schema: Schema, budget: Budget) -> Marginal:
         """The same: what depends on the budget follows from the first stage's noise."""
         del budget
-        _refuse_other_tables(schema)
+        _refuse_images(schema)
         return self
 
     def plan(self, schema: Schema, *, budget: Budget, feature_seed: int) -> Plan:
         """Leaves first, then pairs and singles in bins."""
         del budget  # the noise is the curator's
-        _refuse_other_tables(schema)
+        _refuse_images(schema)
         encoder = Encoder(schema)
         first = self._leaf_query(encoder, feature_seed)
         share = Fraction(self.leaf_share).limit_denominator(1000)
@@ -185,7 +187,9 @@ class Marginal:
                 cells=max(self.most_cells, bins),
                 bins=bins,
                 groups=groups,
+                least_cell=_LEAST_CELL * stage[LEAVES].noise_std,
                 least=_LEAST * stage[LEAVES].noise_std,
+                least_bin=max(_LEAST * stage[LEAVES].noise_std, _LEAST_BIN * total / bins),
             )
             cut = [
                 binning(own, levels, total, resolution)
@@ -229,8 +233,6 @@ def _cuts(row_map: MarginalMap) -> dict[str, Any]:
     }
 
 
-def _refuse_other_tables(schema: Schema) -> None:
+def _refuse_images(schema: Schema) -> None:
     if schema.image is not None:
         raise DataError(f"schema {schema.name!r}: method marginal is for tables; use scattering")
-    if all(column.name == schema.label for column in schema.columns):
-        raise DataError(f"schema {schema.name!r}: method marginal needs a column beside the label")

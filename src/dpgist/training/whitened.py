@@ -87,13 +87,15 @@ def _rows(
 class Whitened:
     r"""How far a mixture's marginals are from the released ones, in units of the noise.
 
-    .. math:: \sum_b \sum_c \| (m_c\, \mu_{b,c} - \tilde S_{b,c}) / \sigma_b \|^2
+    .. math:: \sum_v \sum_c \| (m_c\, \mu_{v,c} - \tilde S_{v,c}) / \sigma_v \|^2
 
-    Symbols: :math:`\tilde S_{b,c}` released sums of block b in class c with noise
-    :math:`\sigma_b`, :math:`m_c` noisy count, :math:`\mu_{b,c}` the mixture's means. The truth
-    itself is expected to have a loss of one per coordinate, and a fit a little less, as its own
-    freedom takes up some noise: ``enough``. Below that it learns nothing but noise, so training
-    ends there (the discrepancy principle).
+    Symbols: v runs over pairs, single columns, and single columns of all classes together by the
+    first stage; :math:`\tilde S_{v,c}` are released sums of class c with noise :math:`\sigma_v`,
+    :math:`m_c` is the noisy count, :math:`\mu_{v,c}` the mixture's means.
+
+    The truth itself is expected to have a loss of one per coordinate, and a fit a little less, as
+    its own freedom takes up some noise: ``enough``. Below that it learns nothing but noise, so
+    training ends there (the discrepancy principle).
 
     Privacy: post-processing of a release; touches no row.
     """
@@ -106,32 +108,29 @@ class Whitened:
         self, generator: BinnedMixture, row_map: MarginalMap, marginals: Marginals
     ) -> None:
         device = generator.components.device
-        self._generator, self._expected = generator, ExpectedPairs(row_map)
+        self._generator = generator
+        self._expected = ExpectedPairs(row_map.sizes, row_map.partners)
         self._classes = torch.tensor(marginals.classes, device=device)
         self._sizes = _floats(marginals.sizes[:, None], device)
-        self._pairs = _floats(marginals.pairs, device)
-        self._singles = _floats(marginals.singles, device)
-        self._shares = _floats(marginals.shares * marginals.sizes.sum(), device)
-        self._precisions = tuple(
-            std**-2 for std in (marginals.pair_std, marginals.single_std, marginals.share_std)
-        )
-        self.enough = _ENOUGH * (
-            marginals.pairs.size + marginals.singles.size + marginals.shares.size
-        )
+        shares = marginals.shares[None] * marginals.sizes.sum()
+        wanted = marginals.pairs, marginals.singles, shares
+        self._wanted = [_floats(view, device) for view in wanted]
+        stds = marginals.pair_std, marginals.single_std, marginals.share_std
+        self._precisions = [std**-2 for std in stds]
+        self.enough = _ENOUGH * sum(view.size for view in wanted)
 
     def loss(self, rng: torch.Generator) -> Tensor:
         """See the class. Privacy: post-processing of a release."""
         del rng
         components, bins = self._generator()
-        pairs, singles = self._expected(components[self._classes], bins)
-        singles = singles * self._sizes
-        gaps = (
-            pairs * self._sizes - self._pairs,
-            singles - self._singles,
-            singles.sum(dim=0) - self._shares,
-        )
-        squares = torch.stack([gap.square().sum() for gap in gaps])
-        return squares @ squares.new_tensor(self._precisions)
+        components = components[self._classes]
+        pairs = self._expected(components, bins) * self._sizes
+        singles = components @ bins.T * self._sizes
+        views = pairs, singles, singles.sum(dim=0, keepdim=True)
+        total: Tensor = singles.new_zeros(())
+        for view, wanted, precision in zip(views, self._wanted, self._precisions, strict=True):
+            total = total + precision * (view - wanted).square().sum()
+        return total
 
     def settle(self, averaged: nn.Module, rng: torch.Generator) -> None:
         """Nothing to do. Privacy: post-processing of a release."""
