@@ -8,7 +8,7 @@ from dpgist.estimate import Estimate
 from dpgist.evaluate.scores import Evaluation, Score
 from dpgist.generators.model import Model, read_model
 from dpgist.gist import Gist, NoiseError, read_gist
-from dpgist.methods import Merf, Scattering, suggest_features
+from dpgist.methods import Marginal, Merf, Scattering, suggest_features
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget, Relation
 from dpgist.schema import (
@@ -39,6 +39,7 @@ __all__ = [
     "ImageColumn",
     "IntegerColumn",
     "Ledger",
+    "Marginal",
     "Merf",
     "Model",
     "NoiseError",

@@ -319,15 +319,29 @@ def _codec(column: Column) -> _Interval | _Choice | _Image:
     if isinstance(column, CategoryColumn):
         default = None if column.default is None else column.values.index(column.default)
         return _Choice(column=column, values=column.values, other=column.other, default=default)
-    low, high = _position(column.min), _position(column.max)
+    low, high = position(column.min), position(column.max)
     whole = not isinstance(column, NumberColumn)
-    fallback = low + (high - low) / 2 if column.default is None else _position(column.default)
+    fallback = low + (high - low) / 2 if column.default is None else position(column.default)
     if whole:
         fallback = float(np.floor(fallback))
     return _Interval(column=column, low=low, high=high, fallback=fallback, whole=whole)
 
 
-def _position(bound: float | dt.date | str) -> float:
+def option_names(column: BooleanColumn | CategoryColumn) -> tuple[str | None, ...]:
+    """A choice's options in the order of its coordinates; None is null and, last, the bucket.
+
+    Privacy: public facts only.
+    """
+    codec = _codec(column)
+    assert isinstance(codec, _Choice)  # what the argument's type makes of it
+    return codec.names
+
+
+def position(bound: float | dt.date | str) -> float:
+    """Where a bound lies as a number; dates are days since 1970.
+
+    Privacy: public facts only.
+    """
     if isinstance(bound, str):
         bound = dt.date.fromisoformat(bound)
     return float((bound - _EPOCH).days if isinstance(bound, dt.date) else bound)

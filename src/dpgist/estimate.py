@@ -59,8 +59,10 @@ class Estimate:
         """Time of the private pass on one core; None without a declared row count."""
         if self.rows_about is None:
             return None
-        features = sum(block.length for block in self.forecast.blocks)
-        per_row = features * SECONDS_PER_FEATURE + len(self.schema.columns) * SECONDS_PER_CELL
+        per_row = (
+            self.forecast.features * SECONDS_PER_FEATURE
+            + len(self.schema.columns) * SECONDS_PER_CELL
+        )
         return self.rows_about * per_row + self.forecast.coordinates * SECONDS_PER_DRAW
 
     @property

@@ -19,7 +19,7 @@ from dpgist.evaluate.scores import Evaluation
 from dpgist.evaluate.steps import Progress as EvaluationProgress
 from dpgist.generators.model import Model
 from dpgist.gist import Gist
-from dpgist.methods import METHODS, Method, method_from, settings
+from dpgist.methods import METHODS, Marginal, Method, method_from, settings
 from dpgist.methods.scattering import SMALLEST_SIDE
 from dpgist.privacy.curator import forecast, release_plan
 from dpgist.privacy.ledger import Ledger
@@ -28,7 +28,7 @@ from dpgist.privacy.private import Private
 from dpgist.schema import Schema
 from dpgist.scoring import Given, score
 from dpgist.sources import open_source
-from dpgist.training.loop import Training, one_thread, train_generator
+from dpgist.training.loop import Training, one_thread, refuse_network, train_generator
 from dpgist.version import __version__
 
 Progress = Callable[[int, int, float], None]
@@ -39,9 +39,15 @@ def auto_method(schema: Schema, budget: Budget) -> Method:
 
     Privacy: public facts only.
     """
-    large = schema.image is not None and min(schema.image.height, schema.image.width)
-    chosen: Method = METHODS["scattering" if large and large >= SMALLEST_SIDE else "merf"]()
+    chosen: Method = METHODS[_auto_name(schema)]()
     return chosen.settled(schema, budget)
+
+
+def _auto_name(schema: Schema) -> str:
+    if schema.image is None:
+        return "marginal"
+    large = min(schema.image.height, schema.image.width) >= SMALLEST_SIDE
+    return "scattering" if large else "merf"
 
 
 def plan(
@@ -98,7 +104,7 @@ def release(
     Args:
         table: a pandas or polars DataFrame, a pyarrow Table, or a path to csv or parquet.
         schema: the table's public description.
-        method: what to release, such as ``Merf()``; None chooses from schema and budget.
+        method: what to release, such as ``Marginal()``; None chooses from schema and budget.
         budget: what it may reveal.
         ledger: an existing ledger file, or an open :class:`Ledger`; it is charged first.
         seed: fixes the public features. The noise cannot be seeded.
@@ -162,12 +168,14 @@ def train(
         )
 
 
-def check_training(training: Training, schema: Schema) -> None:
-    """Refuse, before anything is spent, training that could never make rows of this schema.
+def check_training(training: Training, schema: Schema, method: Method | None = None) -> None:
+    """Refuse, before anything is spent, training that could never make rows of such a release.
 
     Privacy: public facts only.
     """
-    training.resolved(Encoder(schema), torch.device("cpu"))
+    resolved = training.resolved(Encoder(schema), torch.device("cpu"))
+    if (method.name if method else _auto_name(schema)) == Marginal.name:
+        refuse_network(resolved)
 
 
 def _refuse_bad_device(device: str) -> None:
@@ -194,7 +202,7 @@ def synthesize(
 
     Privacy: one release under the budget; the rest is post-processing.
     """
-    check_training(Training(), schema)
+    check_training(Training(), schema, method)
     if ledger is None:
         ledger = Ledger.in_memory(
             name=schema.name, budget=budget, max_rows_per_person=schema.max_rows_per_person

@@ -51,10 +51,12 @@ def test_plan_says_what_it_lacks_without_a_row_count(dpgist, people):
 
 
 def test_plan_foresees_error_and_time_with_a_row_count(dpgist, people):
-    arguments = ["plan", "--schema", "people.toml", *BUDGET, "--rows-about", "1000"]
-    outcome = dpgist(*arguments)
+    plan = ["plan", "--schema", "people.toml", *BUDGET]
+    outcome = dpgist(*plan, "--rows-about", "1000")
+    assert "method marginal" in outcome.out
     assert "expected error" in outcome.out
     assert "time of the private pass" in outcome.out
+    arguments = [*plan, "--method", "merf", "--rows-about", "1000"]
     facts = json.loads(dpgist(*arguments, "--json").out)
     more = json.loads(dpgist(*arguments[:-1], "2000", "--json").out)
     assert facts["noise_error"]["expected"] == pytest.approx(4 * more["noise_error"]["expected"])
@@ -66,10 +68,23 @@ def test_plan_under_replace_one_denies_add_remove(dpgist, people):
     assert "relation add_remove: none, the row count is published" in outcome.out
 
 
-def test_plan_foresees_the_noise_that_release_adds(dpgist, people, release):
+def test_plan_foresees_the_noise_of_pairs_before_their_bins_are_known(dpgist, people, release):
+    """The counts' share of the noise goes with the number of bins, so a little is open."""
     budget = ["--epsilon", "0.5", "--delta", "1e-6"]
     foreseen = json.loads(dpgist("plan", "--schema", "people.toml", *budget, "--json").out)
     assert release().status == 0
+    card = json.loads(dpgist("show", "people.gist", "--json").out)
+    assert [b["block"] for b in foreseen["noise"]] == ["pairs", "singles", "counts", "health"]
+    pairs = foreseen["noise"][0]["noise_std"]
+    assert pairs == pytest.approx(foreseen["sensitivity"] / foreseen["mu"] / 0.88**0.5, rel=0.01)
+    last = [b for b in card["noise"] if b["block"] == "pairs"]
+    assert [b["noise_std"] for b in last] == [pytest.approx(pairs, rel=0.1)]
+
+
+def test_plan_foresees_the_noise_that_release_adds(dpgist, people, release):
+    budget = ["--epsilon", "0.5", "--delta", "1e-6", "--method", "merf"]
+    foreseen = json.loads(dpgist("plan", "--schema", "people.toml", *budget, "--json").out)
+    assert release(method="merf").status == 0
     card = json.loads(dpgist("show", "people.gist", "--json").out)
     assert [b["noise_std"] for b in card["noise"]] == [b["noise_std"] for b in foreseen["noise"]]
     for field in ("mu", "sensitivity", "other_relation", "membership_inference"):
@@ -194,6 +209,16 @@ def test_from_gist_to_rows_in_a_folder_without_the_data(dpgist, release, people)
     arguments = ["sample", "people.model", "--rows", "9", "--where", "smoker=true"]
     assert dpgist(*arguments, "--out", "rows.csv").status == 0
     assert set(pyarrow.csv.read_csv(people / "rows.csv")["smoker"].to_pylist()) == {True}
+    arguments += ["--where", "age=30..40", "--where", "height=", "--out", "few.parquet"]
+    assert dpgist(*arguments).status == 0
+    few = pyarrow.parquet.read_table(people / "few.parquet")
+    assert set(few["smoker"].to_pylist()) == {True}
+    assert all(30 <= age <= 40 for age in few["age"].to_pylist())
+    assert few["height"].null_count == few.num_rows == 9
+    arguments = ["sample", "people.model", "--rows", "10", "--balanced", "--out", "even.parquet"]
+    assert dpgist(*arguments).status == 0
+    even = pyarrow.parquet.read_table(people / "even.parquet")
+    assert sorted(even["smoker"].to_pylist()) == [False] * 5 + [True] * 5
 
 
 def test_the_same_seed_gives_the_same_model_and_rows(dpgist, release, people):
@@ -211,7 +236,10 @@ def test_sampling_refuses_what_it_cannot_do(dpgist, release, people):
     sample = ["sample", "people.model", "--rows", "5"]
     for arguments, words in [
         (["--out", "rows.xlsx"], ".parquet or .csv"),
-        (["--out", "rows.csv", "--where", "age=4"], "smoker"),
+        (["--out", "rows.csv", "--where", "weight=4"], "smoker"),
+        (["--out", "rows.csv", "--where", "age=200"], "between 0 and 110"),
+        (["--out", "rows.csv", "--where", "age=40..30"], "between 0 and 110"),
+        (["--out", "rows.csv", "--where", "age=old"], "a number"),
         (["--out", "rows.csv", "--where", "smoker=maybe"], "true"),
         (["--out", "rows.csv", "--where", "smoker"], "column=value"),
         (["--out", "people.gist.csv/rows.csv"], "people.gist.csv"),
@@ -294,7 +322,7 @@ def test_images_go_the_same_way_as_tables(dpgist, tmp_path):
 
 
 def test_a_network_can_be_asked_for(dpgist, release, people):
-    assert release().status == 0
+    assert release(method="merf").status == 0
     arguments = ("people.gist", "--out", "people.model", "--steps", "2", "--generator", "network")
     assert dpgist("train", *arguments).status == 0
     assert "generator=network" in dpgist("show", "people.model").out
@@ -303,7 +331,7 @@ def test_a_network_can_be_asked_for(dpgist, release, people):
     assert len((people / "rows.csv").read_text().splitlines()) == 21
 
 
-@pytest.mark.parametrize("generator", ["magic", "conv"])
+@pytest.mark.parametrize("generator", ["magic", "conv", "network"])
 def test_a_generator_that_cannot_work_is_refused_before_anything_is_charged(
     dpgist, ledger, people, generator
 ):

@@ -2,11 +2,19 @@
 
 import numpy as np
 import pytest
+import torch
 
+from dpgist.methods.marginal import Marginal
 from dpgist.privacy.accounting import epsilon_of, mu_of
 from dpgist.privacy.plan import Block
 from dpgist.privacy.sensitivity import mu_under
-from tests.trust.auditing import bounds, tiled_release, whole_releases
+from tests.trust.auditing import (
+    bounds,
+    mu_lower_clopper_pearson,
+    mu_lower_gaussian,
+    tiled_release,
+    whole_releases,
+)
 from tests.trust.worlds import (
     Plain,
     budget_of,
@@ -106,3 +114,37 @@ def test_the_audit_itself_tells_right_from_wrong():
     assert 0.85 < low[0] < 1.0
     assert 0.6 < low[1] < 1.0
     assert bounds(np.ones((100, 1)), np.zeros((100, 1))) == (np.inf, np.inf)
+
+
+def log_odds(released, row_map_of, row, code):
+    """How much a whole two-stage release speaks for one row against none, bins included."""
+    evidence = 0.0
+    for index, stage in enumerate(released.stages):
+        marks = [part[0].double().numpy() for part in row_map_of(released.stages[:index])(row)]
+        marks.append(np.ones(1))  # the counts
+        for part, mark in zip(stage.blocks, marks, strict=False):
+            line = code if part.block.labelled else 0
+            evidence += float(mark @ part.sums()[line]) / part.noise_std**2
+    return evidence
+
+
+def test_whole_releases_of_marginals_keep_their_promise_and_waste_little():
+    """The second stage's bins depend on the first one's noise; the adversary knows them all."""
+    method, schema = Marginal(most_leaves=16, most_bins=2), schema_of(2)
+    budget = budget_of(10.0)
+    plan = method.plan(schema, budget=budget, feature_seed=0)
+    row = torch.tensor([[0.3, 0.8]], dtype=torch.float64)
+
+    def map_of(stages):
+        return plan.stages[len(stages)].query(stages).row_map
+
+    odds = [
+        np.array(
+            [log_odds(release(table, plan, budget, schema), map_of, row, 0) for _ in range(400)]
+        )
+        for table in (table_of([(0.3, 0.8)], "a"), table_of([], ""))
+    ]
+    claim = mu_of(10.0, 1e-5)
+    found = max(mu_lower_gaussian(*odds), mu_lower_clopper_pearson(*odds))
+    assert found <= claim, f"mu of at least {found:.3f} shown, {claim:.3f} claimed"
+    assert found >= 0.7 * claim

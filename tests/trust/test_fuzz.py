@@ -25,7 +25,10 @@ SCHEMA = dg.Schema(
     label="ill",
 )
 NAMES = [column.name for column in SCHEMA.columns]
-METHOD = dg.Merf(joint_frequencies=4, pair_frequencies=4)
+METHODS = {
+    "merf": dg.Merf(joint_frequencies=4, pair_frequencies=4),
+    "marginal": dg.Marginal(most_leaves=32),
+}
 BUDGET = dg.Budget(epsilon=1.0, delta=1e-5)
 GOOD = [41, 2.5, "A", "1980-02-03", True]
 MAD_CELLS = [
@@ -44,25 +47,27 @@ def frame(rows):
     )
 
 
-def released(table, ledger=None):
+def released(table, ledger=None, method="merf"):
     ledger = ledger or Ledger.in_memory(name="people", budget=BUDGET, max_rows_per_person=1)
-    return dg.release(table, SCHEMA, METHOD, BUDGET, ledger=ledger)
+    return dg.release(table, SCHEMA, METHODS[method], BUDGET, ledger=ledger)
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("column", range(5), ids=NAMES)
-def test_no_cell_however_mad_raises(column):
+def test_no_cell_however_mad_raises(column, method):
     rows = []
     for cell in MAD_CELLS:
         row = list(GOOD)
         row[column] = cell
         rows.append(row)
-    gist = released(frame(rows))
+    gist = released(frame(rows), method=method)
     assert len(gist.released.last["health"].values[0]) == 5
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("rows", [[], [GOOD]], ids=["no row", "one row"])
-def test_tiny_tables_release_train_and_sample_like_any_other(rows):
-    model = dg.train(released(frame(rows)), dg.Training(steps=3))
+def test_tiny_tables_release_train_and_sample_like_any_other(rows, method):
+    model = dg.train(released(frame(rows), method=method), dg.Training(steps=3))
     sampled = model.sample(20, seed=0)
     assert list(sampled.columns) == NAMES
     assert len(sampled) == 20
@@ -106,12 +111,13 @@ STRUCTURE = {
 }
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("case", STRUCTURE)
-def test_bad_structure_is_refused_by_name_before_any_charge(case):
+def test_bad_structure_is_refused_by_name_before_any_charge(case, method):
     make, named = STRUCTURE[case]
     ledger = Ledger.in_memory(name="people", budget=BUDGET, max_rows_per_person=1)
     with pytest.raises(dg.DataError, match=named) as caught:
-        released(make(), ledger)
+        released(make(), ledger, method)
     assert ledger.spent_units() == 0
     assert CANARY not in str(caught.value)
 

@@ -11,7 +11,14 @@ from dpgist.methods.merf import Merf
 from dpgist.privacy.plan import Block
 from dpgist.privacy.rowmap import PreparedMap
 from dpgist.schema import CategoryColumn, ImageColumn, Schema
-from tests.trust.worlds import budget_of, exact_sums, plan_for, schema_of, table_of
+from tests.trust.worlds import (
+    budget_of,
+    exact_sums,
+    marginal_plans,
+    plan_for,
+    schema_of,
+    table_of,
+)
 
 SCHEMA = schema_of(5)
 WIDTH = Encoder(SCHEMA).width
@@ -19,6 +26,11 @@ WIDTH = Encoder(SCHEMA).width
 
 def merf_plan():
     return Merf().plan(SCHEMA, budget=budget_of(), feature_seed=0)
+
+
+def marginal_stages():
+    rows = np.random.default_rng(5).random((3_000, 5)).tolist()
+    return marginal_plans(SCHEMA, table_of(rows, "ab" * 1_500))
 
 
 def prepared(plan=None):
@@ -49,6 +61,11 @@ def test_the_built_in_map_gives_a_row_the_same_integers_in_every_slot():
     check_every_slot(prepared())
 
 
+def test_both_maps_of_marginals_give_a_row_the_same_integers_in_every_slot():
+    for plan in marginal_stages():
+        check_every_slot(prepared(plan))
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_map_of_images_gives_an_image_the_same_integers_in_every_slot(channels):
     image = ImageColumn(name="image", height=28, width=28, channels=channels)
@@ -68,14 +85,16 @@ def test_slots_agree_with_one_thread_and_with_two(threads):
         torch.set_num_threads(before)
 
 
-def sums_of(rows, labels):
-    return exact_sums(table_of(rows, labels), merf_plan(), budget_of(), SCHEMA)[1]
-
-
-def test_a_table_sums_to_the_sum_of_its_rows_alone_and_of_its_halves():
+@pytest.mark.parametrize("which", ["merf", "leaves", "pairs"])
+def test_a_table_sums_to_the_sum_of_its_rows_alone_and_of_its_halves(which):
     """The ragged tail, neighbours and blocks at once: exactly additive or not row-wise."""
+    plan = merf_plan() if which == "merf" else marginal_stages()[which == "pairs"]
+
+    def sums_of(rows, labels):
+        return exact_sums(table_of(rows, labels), plan, budget_of(), SCHEMA)[1]
+
     rng = np.random.default_rng(7)
-    n = prepared().block_rows + 37
+    n = prepared(plan).block_rows + 37
     rows = [tuple(row) for row in rng.random((n, 5)).tolist()]
     labels = ["ab"[i % 2] for i in range(n)]
     whole = sums_of(rows, labels)

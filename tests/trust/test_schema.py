@@ -23,6 +23,7 @@ SCHEMA = dg.Schema(
     label="ill",
 )
 METHOD = dg.Merf(joint_frequencies=8, pair_frequencies=8)
+MARGINAL = dg.Marginal(most_leaves=32)
 CELL = st.one_of(
     st.integers(-(10**30), 10**30), st.floats(), st.text(max_size=5), st.none(), st.booleans()
 )
@@ -68,6 +69,36 @@ def test_the_features_and_blocks_are_fixed_before_any_row_is_seen():
     first, second = (query.row_map.state_dict() for query in queries)
     assert all(np.array_equal(first[key], second[key]) for key in first)
     assert queries[0].blocks == queries[1].blocks
+
+
+def marginal_release(rows, relation="add_remove"):
+    budget = dg.Budget(epsilon=1.0, delta=1e-5, relation=relation)
+    ledger = Ledger.in_memory(name="people", budget=budget, max_rows_per_person=1)
+    return dg.release(frame(rows), SCHEMA, MARGINAL, budget, ledger=ledger)
+
+
+@settings(max_examples=20, deadline=None)
+@given(TABLE, TABLE, st.sampled_from(["add_remove", "replace_one"]))
+def test_the_first_stage_of_marginals_is_the_same_for_any_two_tables(one, other, relation):
+    stages = [marginal_release(rows, relation).released.stages[0] for rows in (one, other)]
+    shapes, blocks, noise = (
+        [[f(part) for part in stage.blocks] for stage in stages]
+        for f in (lambda p: p.values.shape, lambda p: p.block, lambda p: p.grid_noise_std)
+    )
+    assert (shapes[0], blocks[0], noise[0]) == (shapes[1], blocks[1], noise[1])
+
+
+@settings(max_examples=20, deadline=None)
+@given(TABLE)
+def test_the_second_stage_of_marginals_follows_from_what_the_first_one_released(rows):
+    """Without any row, from the released numbers alone, the same blocks come out."""
+    gist = marginal_release(rows)
+    budget = gist.released.budget
+    plan = MARGINAL.plan(SCHEMA, budget=budget, feature_seed=gist.feature_seed)
+    again = plan.stages[1].query(gist.released.stages[:1])
+    own = {part.block.name: part.block for part in gist.released.last.blocks}
+    assert again.blocks == tuple(own[block.name] for block in again.blocks)
+    assert set(own) == {block.name for block in again.blocks} | {"counts", "health"}
 
 
 @pytest.mark.parametrize("call", [dg.release, dg.synthesize, dg.check_table])

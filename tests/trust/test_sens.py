@@ -16,6 +16,7 @@ from tests.trust.worlds import (
     Signed,
     budget_of,
     exact_sums,
+    marginal_plans,
     plan_for,
     schema_of,
     signed_plan,
@@ -203,3 +204,34 @@ def test_two_moments_give_the_closed_forms(c):
     assert of(False, Relation.REPLACE_ONE) == pytest.approx(math.sqrt(4 + 2 * c**2))
     assert of(True, Relation.REPLACE_ONE) == pytest.approx(math.sqrt(2 + 2 * c**2))
     assert of(False, Relation.ADD_REMOVE) == pytest.approx(math.sqrt(1 + c**2))
+
+
+MARGINAL_STAGES = marginal_plans(
+    LABELLED, table_of(np.random.default_rng(8).beta(0.3, 3.0, (4_000, 2)).tolist(), "ab" * 2_000)
+)
+
+
+@pytest.mark.parametrize("stage", [0, 1], ids=["leaves", "pairs"])
+@settings(max_examples=40, deadline=None)
+@given(
+    CELLS,
+    st.tuples(ANY_CELL, ANY_CELL, ANY_LABEL),
+    st.sampled_from(["add_remove", "replace_one"]),
+)
+def test_no_row_moves_a_stage_of_marginals_by_more_than_claimed(stage, rows, other, relation):
+    *numbers, labels = zip(*rows, strict=True)
+    table, labels = list(zip(*numbers, strict=True)), list(labels)
+    if relation == "add_remove":
+        neighbour, others = [*table, other[:2]], [*labels, other[2]]
+    else:
+        neighbour, others = [other[:2], *table[1:]], [other[2], *labels[1:]]
+    plan = MARGINAL_STAGES[stage]
+    check_pair(table, labels, neighbour, others, relation, LABELLED, plan)
+
+
+@pytest.mark.parametrize("stage", [0, 1], ids=["leaves", "pairs"])
+def test_marginals_use_the_sensitivity_they_pay_for(stage):
+    """One clean row more moves every block to its bound, but for the health of its cells."""
+    plan = MARGINAL_STAGES[stage]
+    used = check_pair([(0.2, 0.7)], "a", [], "", "add_remove", LABELLED, plan)
+    assert used > 0.99

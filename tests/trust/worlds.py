@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from dpgist.encode import Encoder
+from dpgist.methods.marginal import Marginal
 from dpgist.privacy import curator
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Block, Budget, Plan, Query, Stage
@@ -78,6 +79,18 @@ def signed_plan(schema, factor=1e6, **block):
     labelled = schema.label is not None
     blocks = (Block(name="f", length=width, labelled=labelled, **block),)
     return plan_for(schema, Signed(factor), blocks)
+
+
+def marginal_plans(schema, table, method=None):
+    """The two stages of a marginal release of a table, each as a plan by itself."""
+    method = method or Marginal(most_leaves=200)
+    plan = method.plan(schema, budget=budget_of(), feature_seed=0)
+    released = release(table, plan, budget_of(), schema).stages[:1]
+    queries = plan.stages[0].query(()), plan.stages[1].query(released)
+    return [
+        Plan(stages=(Stage(share=Fraction(1), query=lambda _, query=query: query),))
+        for query in queries
+    ]
 
 
 def stage_of(plan, budget, schema):

@@ -10,7 +10,7 @@ from tests.made_gists import MIXED, STRIPES, gist_of, mixed_table, stripe_images
 
 from dpgist.artefact import read_artefact, write_artefact
 from dpgist.errors import ArtefactError
-from dpgist.generators.mixture import _draw
+from dpgist.generators.drawing import draw_spread
 from dpgist.generators.model import read_model
 from dpgist.methods import Merf
 from dpgist.training.loop import Training, train_generator
@@ -67,10 +67,61 @@ def test_rows_can_be_asked_for_by_label(model):
 
 
 def test_asking_by_another_column_or_value_says_what_is_possible(model):
-    with pytest.raises(ValueError, match="label 'ill'"):
-        model.sample(1, seed=1, where={"age": "3"})
-    with pytest.raises(ValueError, match="'false', 'true'"):
-        model.sample(1, seed=1, where={"ill": "perhaps"})
+    for where, words in [
+        ({"weight": 3}, "'age', 'gain', 'dose'"),
+        ({"ill": "perhaps"}, "'false', 'true'"),
+        ({"ward": "d"}, "'a', 'b', 'c', null"),
+        ({"age": 101}, "between 0 and 100"),
+        ({"age": (40, 30)}, "between 0 and 100"),
+        ({"age": (1, 2, 3)}, "between 0 and 100"),
+        ({"age": "old"}, "a number"),
+        ({"age": None}, "no null"),
+        ({"seen": "yesterday"}, "YYYY-MM-DD"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            model.sample(1, seed=1, where=where)
+
+
+def test_rows_can_be_asked_for_by_any_columns_at_once(model):
+    where = {"age": "30..40", "dose": None, "ward": "b", "seen": ("2020-02-01", "2020-02-09")}
+    rows = model.sample(500, seed=1, where={**where, "ill": True})
+    assert rows["age"].between(30, 40).all()
+    assert rows["dose"].isna().all()
+    assert set(rows["ward"]) == {"b"}
+    assert rows["ill"].all()
+    seen = pd.to_datetime(rows["seen"])
+    assert seen.between("2020-02-01", "2020-02-09").all()
+    assert set(model.sample(20, seed=1, where={"gain": 0.0})["gain"]) == {0.0}
+    assert set(model.sample(20, seed=1, where={"gain": 123.25})["gain"]) == {123.25}
+    assert set(model.sample(20, seed=1, where={"age": 7})["age"]) == {7}
+
+
+def test_a_condition_gives_the_rows_that_waiting_for_it_would(model):
+    everyone = model.sample(200_000, seed=3)
+    waited = everyone[everyone["age"].between(60, 80) & (everyone["ward"] == "a")]
+    asked = model.sample(50_000, seed=4, where={"age": "60..80", "ward": "a"})
+    assert len(waited) > 3_000
+    for column in ("stage", "ill", "age"):
+        apart = (
+            asked[column]
+            .value_counts(normalize=True)
+            .sub(waited[column].value_counts(normalize=True), fill_value=0.0)
+        )
+        assert apart.abs().max() < 0.03, column
+    assert abs(asked["dose"].mean() - waited["dose"].mean()) < 0.15
+
+
+def test_classes_come_in_their_shares_or_in_equal_numbers(model):
+    share = dict(zip(model.class_codes, model.class_weights, strict=True))[1]
+    assert abs(model.sample(1001, seed=1)["ill"].sum() - 1001 * share) <= 1
+    assert model.sample(1000, seed=1, balanced=True)["ill"].sum() == 500
+    assert model.sample(1000, seed=1, balanced=True, where={"age": "20..40"})["ill"].sum() == 500
+
+
+def test_a_network_can_be_asked_for_rows_by_its_label_only(network_model):
+    assert network_model.sample(10, seed=1, where={"ill": True})["ill"].all()
+    with pytest.raises(ValueError, match="label 'ill' only"):
+        network_model.sample(1, seed=1, where={"age": 3})
 
 
 def test_chunks_of_rows_make_the_whole(model):
@@ -222,7 +273,7 @@ def test_a_file_that_contradicts_itself_is_refused(model, tmp_path, how):
 def test_cells_are_drawn_with_their_probabilities():
     probabilities = np.array([[0.5, 0.0, 0.5, 0.0], [0.1, 0.2, 0.3, 0.4]])
     given = np.repeat([0, 1], 50_000)
-    drawn = _draw(probabilities, given, rng=np.random.default_rng(0))
+    drawn = draw_spread(probabilities, given, rng=np.random.default_rng(0))
     assert set(drawn[:50_000]) == {0, 2}
     counts = np.bincount(drawn[50_000:], minlength=4)
     assert chisquare(counts, 50_000 * probabilities[1]).pvalue > 1e-6

@@ -89,20 +89,26 @@ def sample_verb(
     rows: Annotated[int, typer.Option(min=1, help="How many rows.")],
     out: Annotated[Path, typer.Option(help="Where to: .parquet or .csv; for images .npz.")],
     where: Annotated[
-        list[str] | None, typer.Option(help="Only rows of a class: label=value.")
+        list[str] | None,
+        typer.Option(
+            help="Only such rows: column=value, or column=a..b for numbers and dates; repeatable."
+        ),
     ] = None,
+    balanced: Annotated[bool, typer.Option(help="Equally many rows of each class.")] = False,
     seed: Annotated[int, typer.Option(help="Same seed, same rows.")] = 0,
     force: Force = False,
 ) -> None:
     """Draw synthetic rows from a model. Costs no privacy.
 
-    Example: `dpgist sample patients.model --rows 10000 --where readmitted=yes --out rows.parquet`
+    Example: `dpgist sample patients.model --rows 10000 --where age=70..90 --out rows.parquet`
     """
     trained = read_model(model)
     refuse_unknown_table(out, trained.schema)
     refuse_bad_output(out, force=force)
     conditions = _conditions(where or [])
-    table = trained.sample(rows, seed=seed, where=conditions or None, kind="pyarrow")
+    table = trained.sample(
+        rows, seed=seed, where=conditions or None, balanced=balanced, kind="pyarrow"
+    )
     write_table(table, out, trained.schema, force=force)
     typer.echo(str(out))
 
@@ -125,7 +131,7 @@ def demo_verb(
 def _conditions(where: list[str]) -> dict[str, str]:
     pairs = [text.partition("=") for text in where]
     if any(not (name and equals) for name, equals, _ in pairs):
-        raise ValueError("--where takes column=value")
+        raise ValueError("--where takes column=value or column=a..b")
     if len({name for name, _, _ in pairs}) != len(pairs):
         raise ValueError("--where names a column twice")
     return {name: value for name, _, value in pairs}

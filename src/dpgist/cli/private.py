@@ -254,7 +254,7 @@ def synthesize_verb(
     """
     facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
     chosen, training = _method(method), Training(steps=steps, generator=generator)
-    workflow.check_training(training, facts)
+    workflow.check_training(training, facts, chosen)
     workflow.check_table(data, facts)
     outputs = Outputs.prepare(out, force=force, images=facts.image is not None)
     try:

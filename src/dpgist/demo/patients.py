@@ -169,7 +169,10 @@ def columns_of(table: pa.Table) -> dict[str, Array]:
 def _gap(value: str, group: Callable[[Columns], Array], rest: Callable[[Columns], Array]) -> Any:
     def size(columns: Columns) -> float:
         numbers = _numbers(value, columns)
-        return float(np.nanmean(numbers[group(columns)]) - np.nanmean(numbers[rest(columns)]))
+        sides = [numbers[side(columns)] for side in (group, rest)]
+        if any(np.isnan(side).all() for side in sides):
+            return 0.0  # without such patients there is no contrast
+        return float(np.nanmean(sides[0]) - np.nanmean(sides[1]))
 
     return size
 

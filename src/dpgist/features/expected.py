@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -94,6 +94,38 @@ class ExpectedChoices(nn.Module):
 
     def forward(self, probabilities: Sequence[Tensor]) -> Tensor:
         return torch.cat([self.get_buffer(f"table_{j}") @ p for j, p in enumerate(probabilities)])
+
+
+class ExpectedPairs(nn.Module):
+    r"""Mean products of two columns' features, for a mixture of products.
+
+    .. math:: E\, f_{ia}(x_i)\, f_{jb}(x_j) = \sum_k \pi_{k \mid c}\, p_{kia}\, p_{kjb}
+
+    Symbols: :math:`p_{kja}` is the mean of feature a of column j in component k; with indicators
+    of bins it is a bin's probability. For all partners j of a column i this is one matrix
+    product, far smaller than the features of every component. ``sizes`` counts the features of
+    each column, ``partners`` gives the second columns for each first one; coordinates stand as in
+    :class:`~dpgist.features.marginal.MarginalMap`.
+
+    Privacy: none needed; a function of public maps and of the generator.
+    """
+
+    def __init__(self, sizes: Sequence[int], partners: Mapping[int, Sequence[int]]) -> None:
+        super().__init__()
+        ends = np.cumsum(sizes).tolist()
+        self._slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        self._partners = {i: tuple(js) for i, js in partners.items()}
+
+    def forward(self, components: Tensor, features: Tensor) -> Tensor:
+        """Components (classes, K) and features (length, K) to (classes, pairs of features)."""
+        none = features.new_zeros(len(components), 0)
+        pairs = [self._products(i, components, features) for i in self._partners]
+        return torch.cat([*pairs, none], dim=1)
+
+    def _products(self, column: int, components: Tensor, features: Tensor) -> Tensor:
+        own = components[:, None, :] * features[self._slices[column]]
+        others = torch.cat([features[self._slices[j]] for j in self._partners[column]])
+        return (own.flatten(0, 1) @ others.T).reshape(len(components), -1)
 
 
 def expected_features(row_map: nn.Module, supports: Sequence[Support]) -> SideBySide:

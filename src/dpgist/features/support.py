@@ -54,7 +54,7 @@ def column_supports(encoder: Encoder) -> tuple[Support, ...]:
     slots: dict[str, list[Slot]] = {}
     for slot in encoder.slots:
         slots.setdefault(slot.column, []).append(slot)
-    steps = {name: _steps(encoder.schema.column(name)) for name in slots}
+    steps = {name: steps_of(encoder.schema.column(name)) for name in slots}
     return tuple(_support(own, steps) for own in slots.values())
 
 
@@ -84,8 +84,11 @@ def _cells(steps: int | None) -> tuple[Floats, Floats]:
     return np.append(middles, [0.0, 1.0]), np.append(half_widths, [0.0, 0.0])
 
 
-def _steps(column: Column) -> int | None:
-    """How many steps from min to max, or None for a continuous or a choice column."""
+def steps_of(column: Column) -> int | None:
+    """How many steps from min to max, or None for a continuous or a choice column.
+
+    Privacy: public facts only.
+    """
     if isinstance(column, IntegerColumn):
         return column.max - column.min
     if isinstance(column, NumberColumn) and column.decimals is not None:

@@ -8,6 +8,7 @@ import torch
 
 from dpgist.encode import Encoder
 from dpgist.features.support import column_supports
+from dpgist.generators.binned import BinnedMixture
 from dpgist.generators.image import (
     ImageNetwork,
     Shape,
@@ -20,7 +21,7 @@ from dpgist.generators.mixture import MixtureGenerator
 from dpgist.generators.tabular import TabularNetwork
 
 Network = TabularNetwork | ImageNetwork
-Generator = MixtureGenerator | Network
+Generator = MixtureGenerator | BinnedMixture | Network
 
 KINDS = ("mixture", "network", "residual", "conv", "upsampling")
 """The generators by name: the first two make tables, the others images."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgist.features.support import Support
+from dpgist.generators.drawing import Products
 
 _BUMP = 0.25
 _ATOM_HEAD_START = 3.0  # where features cannot tell an atom from its neighbour, prefer it
@@ -59,6 +60,15 @@ class MixtureGenerator(nn.Module):
         return torch.softmax(self.components, dim=1), cells
 
     @torch.no_grad()
+    def products(self) -> Products:
+        """The mixture as plain arrays. Privacy: post-processing of a release."""
+        components, cells = self()
+        return Products(
+            supports=self.supports,
+            components=as_numpy(components),
+            cells=tuple(as_numpy(own) for own in cells),
+        )
+
     def sample(
         self, classes: npt.NDArray[np.int64], *, rng: np.random.Generator
     ) -> npt.NDArray[np.float64]:
@@ -66,35 +76,12 @@ class MixtureGenerator(nn.Module):
 
         Privacy: post-processing of a release; touches no row.
         """
-        components, cells = self()
-        chosen = _draw(_as_numpy(components), classes, rng=rng)
-        rows = np.zeros((len(classes), self.width))
-        for support, probabilities in zip(self.supports, cells, strict=True):
-            cell = _draw(_as_numpy(probabilities.T), chosen, rng=rng)
-            place = slice(support.start, support.start + support.width)
-            rows[:, place] = support.points[cell]
-            jitter = rng.uniform(-1.0, 1.0, len(classes))
-            rows[:, support.start] += support.half_widths[cell] * jitter
-        return rows
+        return self.products().draw(classes, rng=rng)
 
 
-def _as_numpy(tensor: Tensor) -> npt.NDArray[np.float64]:
+def as_numpy(tensor: Tensor) -> npt.NDArray[np.float64]:
+    """The same numbers in float64. Privacy: post-processing of a release."""
     return np.asarray(tensor.detach().cpu().double().numpy())
-
-
-def _draw(
-    probabilities: npt.NDArray[np.float64],
-    given: npt.NDArray[np.int64],
-    *,
-    rng: np.random.Generator,
-) -> npt.NDArray[np.int64]:
-    """For each i one column index drawn from row ``given[i]``, by inverting the running sums."""
-    sums = np.cumsum(probabilities, axis=1)
-    sums /= sums[:, -1:]
-    # Row r's sums lie in (r, r + 1], so one sorted search serves all rows at once.
-    places = (sums + np.arange(len(sums))[:, None]).ravel()
-    found = np.searchsorted(places, given + rng.random(len(given)), side="right")
-    return np.asarray(np.minimum(found - given * sums.shape[1], sums.shape[1] - 1))
 
 
 def _first_logits(support: Support, n_components: int, generator: torch.Generator) -> Tensor:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,11 @@ import torch
 from dpgist.artefact import read_artefact, write_artefact
 from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError, DpgistError
+from dpgist.generators.binned import BinnedMixture, binned_from
 from dpgist.generators.build import Generator, build_generator
+from dpgist.generators.conditions import label_code, parts_of, refuse_unknown
+from dpgist.generators.drawing import quotas
+from dpgist.generators.mixture import MixtureGenerator
 from dpgist.gist import check_stamp
 from dpgist.pixels import image_arrays
 from dpgist.schema import Schema
@@ -24,6 +29,14 @@ _CHUNK_ROWS = 100_000
 _CHUNK_CELLS = 2**25
 _KINDS = ("pandas", "polars", "pyarrow", "arrays")
 _ARRAYS = ("arrays", "npz", "idx", "folder")
+
+
+class _Draw(Protocol):
+    """From class codes to encoded rows."""
+
+    def __call__(
+        self, classes: npt.NDArray[np.int64], *, rng: np.random.Generator
+    ) -> npt.NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +67,7 @@ class Model:
         *,
         seed: int,
         where: Mapping[str, Any] | None = None,
+        balanced: bool = False,
         kind: str | None = None,
     ) -> Any:
         """Draw ``n`` synthetic rows, as the kind of table that was released.
@@ -61,7 +75,10 @@ class Model:
         Args:
             n: how many rows.
             seed: same seed, same rows.
-            where: the label's column and the value that every row shall have.
+            where: columns and the value that every row shall have; a number or date may be asked
+                for by a range, ``"30..40"`` or ``(30, 40)``, and null by None. Rows come as the
+                mixture has them under all these conditions; a network knows the label only.
+            balanced: equally many rows of each class, instead of the noisy shares.
             kind: "pandas", "polars" or "pyarrow", or "arrays" for images, a dict of ``x`` and
                 ``y``; None takes the kind that was released, and for files pandas where it is
                 installed, or arrays if they hold images.
@@ -71,37 +88,70 @@ class Model:
         if kind is not None and kind not in _KINDS:
             raise ValueError(f"kind must be one of {', '.join(_KINDS)}, got {kind!r}")
         chosen = kind or str(self.gist_header["table_kind"])
-        table = pa.concat_tables(self.chunks(n, seed=seed, where=where))
+        table = pa.concat_tables(self.chunks(n, seed=seed, where=where, balanced=balanced))
         if chosen in _ARRAYS:
             return image_arrays(table, self.schema)
         return _as_kind(table, chosen)
 
     def chunks(
-        self, n: int, *, seed: int, where: Mapping[str, Any] | None = None
+        self,
+        n: int,
+        *,
+        seed: int,
+        where: Mapping[str, Any] | None = None,
+        balanced: bool = False,
     ) -> Iterator[pa.Table]:
         """Draw ``n`` rows piece by piece, so that memory does not grow with ``n``.
+
+        Every class comes up its expected number of times, give or take one.
 
         Privacy: post-processing of a release; costs nothing.
         """
         if n < 0:
             raise ValueError(f"the number of rows must be at least 0, got {n}")
         encoder = Encoder(self.schema)
-        weights = self._weights(encoder, where or {})
+        weights, draw = self._asked(encoder, dict(where or {}), balanced=balanced)
         rng = np.random.Generator(np.random.Philox(seed))
         step = min(_CHUNK_ROWS, max(_CHUNK_CELLS // max(encoder.width, 1), 1))
         for start in range(0, max(n, 1), step):
-            size = min(step, n - start)
-            codes = rng.choice(len(weights), size=size, p=weights)
-            yield encoder.decode(self.generator.sample(codes, rng=rng), codes)
+            codes = quotas(weights, min(step, n - start), rng=rng)
+            yield encoder.decode(draw(codes, rng=rng), codes)
 
-    def _weights(self, encoder: Encoder, where: Mapping[str, Any]) -> npt.NDArray[np.float64]:
-        """The share of each class code, or all of it on the one that ``where`` names."""
+    def _asked(
+        self, encoder: Encoder, where: dict[str, Any], *, balanced: bool
+    ) -> tuple[npt.NDArray[np.float64], _Draw]:
+        """The share of each class code among the rows asked for, and what draws them."""
+        label = encoder.schema.label
+        refuse_unknown(encoder.schema, where)
         weights = np.zeros(encoder.n_classes)
-        if not where:
+        if label is not None and label in where:
+            weights[label_code(encoder, where.pop(label))] = 1.0
+        else:
             weights[list(self.class_codes)] = self.class_weights
-            return np.asarray(weights / weights.sum())
-        weights[_class_code(encoder, where)] = 1.0
-        return weights
+        if not where:
+            return self._shares(weights, balanced=balanced), self.generator.sample
+        if not isinstance(self.generator, MixtureGenerator | BinnedMixture):
+            allowed = f"the label {label!r} only" if label else "no column, as there is no label"
+            raise ValueError(
+                f"a network can be asked for rows by {allowed}; train with generator mixture"
+            )
+        products = self.generator.products()
+        supports = {support.column: support for support in products.supports}
+        parts = parts_of(encoder.schema, supports, where)
+        products, in_class = products.given(parts)
+        weights *= in_class
+        if not weights.sum() > 0:
+            raise ValueError("the model gives no probability to such rows; ask for fewer columns")
+        shares = self._shares(weights, balanced=balanced)
+        return shares, functools.partial(products.draw, parts=parts)
+
+    def _shares(
+        self, weights: npt.NDArray[np.float64], *, balanced: bool
+    ) -> npt.NDArray[np.float64]:
+        if balanced and self.schema.label is None:
+            raise ValueError("without a label there are no classes to balance")
+        kept = (weights > 0).astype(np.float64) if balanced else weights
+        return np.asarray(kept / kept.sum())
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write one safetensors file; an existing file stays unless ``force``.
@@ -161,8 +211,7 @@ def _generator(
     """Rebuild the generator; names, shapes, dtypes and finiteness must be the schema's own."""
     if made is None:  # the first files knew no generator but the mixture, and did not name it
         made = {"kind": "mixture", "sizes": {"components": tensors["components"].shape[1]}}
-    first = torch.Generator().manual_seed(0)
-    generator = build_generator(str(made["kind"]), encoder, made["sizes"], generator=first)
+    generator = _empty_generator(encoder, str(made["kind"]), made["sizes"], tensors)
     weights = {name: torch.from_numpy(t.copy()) for name, t in tensors.items()}
     expected = {name: tensor.dtype for name, tensor in generator.state_dict().items()}
     if {name: tensor.dtype for name, tensor in weights.items()} != expected:
@@ -173,21 +222,17 @@ def _generator(
     return generator
 
 
-def _class_code(encoder: Encoder, where: Mapping[str, Any]) -> int:
-    label = encoder.schema.label
-    if label is None or set(where) != {label}:
-        allowed = f"the label {label!r}" if label else "no column, as there is no label"
-        raise ValueError(f"rows can be asked for by {allowed}, got {', '.join(map(repr, where))}")
-    names = {
-        name: code
-        for code, name in enumerate(encoder.class_names)
-        if encoder.class_allowed[code] and name is not None
-    }
-    value = where[label]
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    if text not in names:
-        raise ValueError(f"{label!r} has no value {text!r}; it has {', '.join(map(repr, names))}")
-    return names[text]
+def _empty_generator(
+    encoder: Encoder,
+    kind: str,
+    sizes: Mapping[str, int],
+    tensors: Mapping[str, npt.NDArray[Any]],
+) -> Generator:
+    """The generator that a file names, its weights still to be loaded."""
+    if kind == BinnedMixture.kind:
+        return binned_from(encoder, sizes, tensors)
+    first = torch.Generator().manual_seed(0)
+    return build_generator(kind, encoder, sizes, generator=first)
 
 
 def _as_kind(table: pa.Table, kind: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 from torch import nn
 
 from dpgist.errors import DataError
+from dpgist.methods.marginal import Marginal
 from dpgist.methods.merf import Merf, suggest_features
 from dpgist.methods.scattering import Scattering
 from dpgist.privacy.plan import Budget, Plan
@@ -17,6 +18,7 @@ from dpgist.schema import Schema
 
 __all__ = [
     "METHODS",
+    "Marginal",
     "Merf",
     "Method",
     "Scattering",
@@ -46,7 +48,9 @@ class Method(Protocol):
     ) -> nn.Module: ...
 
 
-METHODS: dict[str, type[Merf | Scattering]] = {kind.name: kind for kind in (Merf, Scattering)}
+METHODS: dict[str, type[Marginal | Merf | Scattering]] = {
+    kind.name: kind for kind in (Marginal, Merf, Scattering)
+}
 
 
 def settings(method: Method) -> dict[str, Any]:

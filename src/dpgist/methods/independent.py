@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import torch
-from torch import Tensor, nn
 
 from dpgist.encode import Encoder
+from dpgist.features.marginal import HistogramMap
 from dpgist.features.support import Support, column_supports
 from dpgist.privacy.lattice import grid_bits
 from dpgist.privacy.plan import Block, Plan, Query, Stage
@@ -20,40 +18,6 @@ from dpgist.privacy.released import Released
 from dpgist.schema import Schema
 
 HISTOGRAMS = "histograms"
-_CLOSE = 1e-9  # encoded cells are exact up to rounding
-
-
-class HistogramMap(nn.Module):
-    """The cell of every column as a one-hot vector, side by side: squared norm at most the columns.
-
-    Privacy: none by itself; a pure map of the rows it is given.
-    """
-
-    def __init__(self, supports: Sequence[Support]) -> None:
-        super().__init__()
-        self._supports = tuple(supports)
-
-    @property
-    def length(self) -> int:
-        """How many cells all columns have together."""
-        return sum(len(support.points) for support in self._supports)
-
-    def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
-        return (torch.cat([_one_hot(rows, support) for support in self._supports], dim=1),)
-
-
-def _one_hot(rows: Tensor, support: Support) -> Tensor:
-    """One in the first cell that holds the row's first coordinate and agrees in the others."""
-    part = rows[:, support.start : support.start + support.width]
-    if np.isin(support.points, (0.0, 1.0)).all() and (support.points.sum(axis=1) == 1.0).all():
-        return part[:, torch.from_numpy(support.points.argmax(axis=1))]  # a choice is one already
-    points = torch.from_numpy(support.points).to(rows.dtype)
-    reach = torch.from_numpy(support.half_widths).to(rows.dtype) + _CLOSE
-    inside = (part[:, None, 0] - points[:, 0]).abs() <= reach
-    for at in range(1, support.width):
-        inside &= (part[:, None, at] - points[:, at]).abs() <= 0.5 - _CLOSE
-    first = inside & (inside.cumsum(dim=1) == 1)
-    return first.to(rows.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,7 +88,10 @@ def release_plan(
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """What a plan's last stage will release and how noisy, before any row is read."""
+    """What a plan's last stage will release and how noisy, before any row is read.
+
+    ``features`` counts the numbers that a row is mapped to in all stages together.
+    """
 
     blocks: tuple[Block, ...]
     noise_stds: tuple[float, ...]
@@ -96,6 +99,7 @@ class Forecast:
     sensitivity: float
     mu: float
     block_rows: int
+    features: int
 
     @property
     def coordinates(self) -> int:
@@ -111,8 +115,10 @@ def forecast(plan: Plan, budget: Budget, schema: Schema) -> Forecast:
     Privacy: schema, plan and budget only; reads no row and charges nothing.
     """
     nothing: tuple[ReleasedStage, ...] = ()
+    features = 0
     for index, ahead in enumerate(plan.stages):
         stage = _PreparedStage(ahead.query(nothing), plan, index, budget, schema)
+        features += sum(block.length for block in stage.blocks)
         nothing = (*nothing, stage.with_nothing())
     return Forecast(
         blocks=stage.blocks,
@@ -123,6 +129,7 @@ def forecast(plan: Plan, budget: Budget, schema: Schema) -> Forecast:
         sensitivity=stage.sensitivity,
         mu=mu_from_units(units_of(budget)),
         block_rows=stage.map.block_rows,
+        features=features,
     )
 
 

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from dpgist.encode import Encoder
+from dpgist.features.marginal import MarginalMap
+from dpgist.generators.binned import BinnedMixture
 from dpgist.generators.build import Generator, build_generator, default_sizes
 from dpgist.generators.mixture import MixtureGenerator
 from dpgist.generators.model import Model
@@ -34,12 +36,15 @@ from dpgist.training.objectives import (
     thinning_for,
 )
 from dpgist.training.settings import Training
+from dpgist.training.whitened import Whitened, marginals_from
 
-__all__ = ["Progress", "Training", "one_thread", "train_generator"]
+__all__ = ["Progress", "Training", "one_thread", "refuse_network", "train_generator"]
 
 Progress = Callable[[int, int, float], None]
 
 _SNAPSHOT_EVERY = 10
+_LAST_STEPS = 40
+"""So many more once the loss is small enough, ever smaller ones, to come to rest."""
 
 
 class _Mapped(Protocol):
@@ -70,8 +75,11 @@ def train_generator(
     """
     encoder = Encoder(gist.schema)
     where = _device(device)
-    training = training.resolved(encoder, where)
-    fit = _prepare(gist, method, training, encoder=encoder, rng=rng, device=where)
+    row_map = method.row_map(
+        gist.schema, feature_seed=gist.feature_seed, released=gist.released.stages[:-1]
+    )
+    training = training.resolved(encoder, where, binned=isinstance(row_map, MarginalMap))
+    fit = _prepare(gist, row_map, training, encoder=encoder, rng=rng, device=where)
     saved = _checkpoint(checkpoint, gist, training, fit)
     fit.losses.extend(saved.restore() if saved else [])
     try:
@@ -131,7 +139,7 @@ class _Fit:
 
 def _prepare(
     gist: Gist,
-    method: _Mapped,
+    row_map: nn.Module,
     training: Training,
     *,
     encoder: Encoder,
@@ -140,14 +148,16 @@ def _prepare(
 ) -> _Fit:
     sizes = default_sizes(training.generator, encoder) | training.sizes()
     first = torch.Generator().manual_seed(int(rng.integers(2**63)))
-    generator = build_generator(training.generator, encoder, sizes, generator=first).to(device)
+    if isinstance(row_map, MarginalMap):
+        refuse_network(training)
+        generator: Generator = BinnedMixture.of(
+            row_map, encoder, n_components=sizes["components"], generator=first
+        ).to(device)
+    else:
+        generator = build_generator(training.generator, encoder, sizes, generator=first).to(device)
     if generator.kind in HALF_KINDS and device.type == "cuda":
         generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    row_map = method.row_map(
-        gist.schema, feature_seed=gist.feature_seed, released=gist.released.stages[:-1]
-    )
-    target = target_from(gist.released, class_allowed=encoder.class_allowed)
-    objective = _objective(generator, row_map, target, training)
+    target, objective = _aim(gist, row_map, generator, training, encoder)
     return _Fit(
         generator=generator,
         averaged=copy.deepcopy(generator),
@@ -162,13 +172,33 @@ def _prepare(
     )
 
 
-def _objective(
-    generator: Generator, row_map: nn.Module, target: Target, training: Training
-) -> Objective:
+def refuse_network(training: Training) -> None:
+    """Refuse to fit a network to marginals. Privacy: public settings only."""
+    if training.generator != "mixture":
+        raise ValueError(
+            "method marginal releases indicators, which have no gradient for a network; train "
+            "with generator mixture, or release with method merf"
+        )
+
+
+def _aim(
+    gist: Gist,
+    row_map: nn.Module,
+    generator: Generator,
+    training: Training,
+    encoder: Encoder,
+) -> tuple[Target, Objective]:
+    allowed = encoder.class_allowed
+    if isinstance(generator, BinnedMixture) and isinstance(row_map, MarginalMap):
+        marginals = marginals_from(gist.released, row_map, class_allowed=allowed)
+        return marginals.target(), Whitened(generator, row_map, marginals)
+    target = target_from(gist.released, class_allowed=allowed)
     if isinstance(generator, MixtureGenerator):
-        return ClosedForm(generator, row_map, target)
+        return target, ClosedForm(generator, row_map, target)
+    assert not isinstance(generator, BinnedMixture)  # made for marginals only
     thinning = thinning_for(row_map, next(generator.parameters()).device)
-    return TwoHalves(generator, row_map, target, batch=training.batch or 1, thinning=thinning)
+    batch = training.batch or 1
+    return target, TwoHalves(generator, row_map, target, batch=batch, thinning=thinning)
 
 
 def _descend(
@@ -177,10 +207,13 @@ def _descend(
     """Adam from step ``len(fit.losses)`` on; a step counts once its loss is noted."""
     steps, rate = training.steps or 1, training.learning_rate or 0.0
     for step in range(len(fit.losses), steps):
+        fade = _fade(fit.losses, steps, fit.objective.enough)
+        if fade <= 0:
+            return
         if saved and step % _SNAPSHOT_EVERY == 0:
             saved.snapshot(fit.losses)
         for group in fit.optimiser.param_groups:
-            group["lr"] = rate * (1 + math.cos(math.pi * step / steps)) / 2
+            group["lr"] = rate * fade
         loss = fit.objective.loss(fit.step_rng(step))
         fit.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -189,6 +222,16 @@ def _descend(
         fit.losses.append(float(loss.detach()))
         if progress is not None:
             progress(step + 1, steps, fit.losses[-1])
+
+
+def _fade(losses: Sequence[float], steps: int, enough: float) -> float:
+    """What is left of the learning rate: a cosine, cut short once the loss is small enough.
+
+    A function of the losses so far alone, so that a run which goes on from a file ends alike.
+    """
+    reached = next((step for step, loss in enumerate(losses) if loss <= enough), steps)
+    done = min(len(losses), reached)
+    return (1 + math.cos(math.pi * done / steps)) / 2 * (1 - (len(losses) - done) / _LAST_STEPS)
 
 
 @torch.no_grad()

@@ -68,7 +68,7 @@ def target_from(released: Released, *, class_allowed: tuple[bool, ...]) -> Targe
     Privacy: post-processing of a release; touches no row.
     """
     counts = released.last[COUNTS]
-    kept, sizes = _class_sizes(counts, class_allowed, n_rows=released.n_rows)
+    kept, sizes = class_sizes(counts, class_allowed, n_rows=released.n_rows)
     blocks = [b for b in released.last.blocks if b.block.name not in (COUNTS, HEALTH)]
     return Target(
         classes=kept,
@@ -78,10 +78,13 @@ def target_from(released: Released, *, class_allowed: tuple[bool, ...]) -> Targe
     )
 
 
-def _class_sizes(
+def class_sizes(
     counts: ReleasedBlock, class_allowed: tuple[bool, ...], *, n_rows: int | None
 ) -> tuple[npt.NDArray[np.int64], Vector]:
-    """Codes and positive sizes of the classes to generate."""
+    """Codes and positive sizes of the classes to generate.
+
+    Privacy: post-processing of a release; touches no row.
+    """
     allowed = np.asarray(class_allowed, dtype=bool)
     noisy = counts.sums()[:, 0]
     if len(noisy) == 1 and n_rows is not None:  # unlabelled, row count public

@@ -28,7 +28,9 @@ class Objective(Protocol):
 
     ``betas``, ``smallest_moment`` and ``average_rate`` are what suits its noise: Adam's memories
     and epsilon, and the weight of the newest step in the running average of weights that becomes
-    the model. ``settle`` makes an averaged twin ready to be sampled from.
+    the model. ``enough`` is the loss below which there is only noise to learn, if that is
+    known. ``settle``
+    makes an averaged twin ready to be sampled from.
 
     Privacy: post-processing of a release; touches no row.
     """
@@ -36,6 +38,7 @@ class Objective(Protocol):
     betas: tuple[float, float]
     smallest_moment: float
     average_rate: float
+    enough: float
 
     def loss(self, rng: torch.Generator) -> Tensor: ...
 
@@ -51,6 +54,7 @@ class ClosedForm:
     betas = (0.9, 0.99)
     smallest_moment = 1e-12  # losses end near 1e-5: the usual 1e-8 would brake the last steps
     average_rate = 1.0  # no noise to average out
+    enough = -math.inf
 
     def __init__(self, generator: MixtureGenerator, row_map: nn.Module, target: Target) -> None:
         device = generator.components.device
@@ -90,6 +94,7 @@ class TwoHalves:
     betas = (0.5, 0.99)
     smallest_moment = 1e-8
     average_rate = 0.005
+    enough = -math.inf  # an unbiased estimate may fall below 0
 
     def __init__(
         self,

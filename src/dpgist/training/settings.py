@@ -16,7 +16,7 @@ class Training:
     """How to fit a generator; None takes a default by the schema.
 
     Attributes:
-        steps: how many steps of Adam.
+        steps: how many steps of Adam, or fewer where the noise's own size ends them.
         batch: rows drawn per step, both halves together, for networks.
         learning_rate: of the first step; it falls to 0 along a cosine.
         generator: "mixture" or "network" for tables, "residual", "conv" or "upsampling" for
@@ -47,13 +47,19 @@ class Training:
             known = ", ".join(("auto", *KINDS))
             raise ValueError(f"generator must be one of {known}, got {self.generator!r}")
 
-    def resolved(self, encoder: Encoder, device: torch.device) -> Training:
-        """The same with every None that matters replaced. Privacy: public facts only."""
+    def resolved(self, encoder: Encoder, device: torch.device, *, binned: bool = False) -> Training:
+        """The same with every None that matters replaced.
+
+        ``binned`` is for a mixture over released bins, whose steps are quick and end by themselves.
+
+        Privacy: public facts only.
+        """
         kind = kind_for(encoder, self.generator)
         chosen = replace(self, generator=kind)
         if kind == "mixture":
             sizes = default_sizes(kind, encoder) | chosen.sizes()
-            steps = self.steps or (400 if len(encoder.columns) <= 3 else 800)
+            usual_steps = 1500 if binned else 400 if len(encoder.columns) <= 3 else 800
+            steps = self.steps or usual_steps
             rate = self.learning_rate or 0.1
             return Training(steps=steps, learning_rate=rate, generator=kind, **sizes)
         laptop = kind == "residual" and device.type == "cpu"

@@ -1,0 +1,197 @@
+"""Indicators of low-order marginals: every column's cells, and pairs of columns in bins."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from dpgist.features.binning import Binning
+from dpgist.features.leaves import BRANCHES, Leaves
+from dpgist.features.support import Support
+
+Floats = npt.NDArray[np.float64]
+Pair = tuple[int, int]
+
+_CLOSE = 1e-9  # encoded cells are exact up to rounding
+
+
+class HistogramMap(nn.Module):
+    """The cell of every column as a one-hot vector, side by side: squared norm at most the columns.
+
+    Privacy: none by itself; a pure map of the rows it is given.
+    """
+
+    def __init__(self, supports: Sequence[Support]) -> None:
+        super().__init__()
+        self._supports = tuple(supports)
+
+    @property
+    def length(self) -> int:
+        """How many cells all columns have together."""
+        return sum(len(support.points) for support in self._supports)
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
+        return (torch.cat([_one_hot(rows, support) for support in self._supports], dim=1),)
+
+
+def _one_hot(rows: Tensor, support: Support) -> Tensor:
+    """One in the first cell that holds the row's first coordinate and agrees in the others."""
+    part = rows[:, support.start : support.start + support.width]
+    if np.isin(support.points, (0.0, 1.0)).all() and (support.points.sum(axis=1) == 1.0).all():
+        return part[:, torch.from_numpy(support.points.argmax(axis=1))]  # a choice is one already
+    points = torch.from_numpy(support.points).to(rows.dtype)
+    reach = torch.from_numpy(support.half_widths).to(rows.dtype) + _CLOSE
+    inside = (part[:, None, 0] - points[:, 0]).abs() <= reach
+    for at in range(1, support.width):
+        inside &= (part[:, None, at] - points[:, at]).abs() <= 0.5 - _CLOSE
+    first = inside & (inside.cumsum(dim=1) == 1)
+    return first.to(rows.dtype)
+
+
+class LeafMap(nn.Module):
+    """The leaf of every column, and the nodes above it, as one-hot vectors side by side.
+
+    A row has squared norm ``bound_squared``: one for each level of each column's tree.
+
+    Privacy: none by itself; a pure map of the rows it is given.
+    """
+
+    def __init__(self, leaves: Sequence[Leaves]) -> None:
+        super().__init__()
+        self._leaves = tuple(leaves)
+        self.bound_squared = sum(len(own.levels) for own in leaves)
+
+    @property
+    def length(self) -> int:
+        """How many leaves and nodes all columns have together."""
+        return sum(sum(own.levels) for own in self._leaves)
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
+        places, start = [], 0
+        for own in self._leaves:
+            codes = own.codes(rows)
+            for depth, size in enumerate(own.levels):
+                nodes = codes // BRANCHES**depth
+                there = codes < (own.count if depth == 0 else own.ordered)
+                places.append(torch.where(there, start + nodes, self.length))
+                start += size
+        return (_indicators(torch.stack(places, dim=1), self.length),)
+
+    def by_column(self, sums: Floats) -> list[list[Floats]]:
+        """Counts of one vector, per column and level. Privacy: a function of its argument."""
+        sizes = [size for own in self._leaves for size in own.levels]
+        parts = iter(np.split(sums, np.cumsum(sizes)[:-1]))
+        return [[next(parts) for _ in own.levels] for own in self._leaves]
+
+
+class MarginalMap(nn.Module):
+    r"""Indicators of the bins of pairs of columns, and of each column alone.
+
+    .. math:: \phi_{\text{pairs}}(x) = [\,1\{b_i(x_i) = a,\ b_j(x_j) = b\}\,]_{(i,j),\,a,\,b},
+              \qquad \phi_{\text{singles}}(x) = [\,1\{b_j(x_j) = a\}\,]_{j,\,a}
+
+    Symbols: :math:`b_j` is the bin of column j, whose leaves are the ``most_leaves`` finest cells
+    of :func:`~dpgist.features.leaves.column_leaves`. Squared norms are the number of pairs and of
+    columns. The coordinates of all pairs (i, .) lie in one matrix, bins of i by bins of its
+    partners, as :class:`~dpgist.features.expected.ExpectedPairs` computes them.
+
+    Privacy: none by itself; a pure map of the rows it is given, its bins are public or released.
+    """
+
+    def __init__(
+        self,
+        leaves: Sequence[Leaves],
+        binnings: Sequence[Binning],
+        pairs: Sequence[Pair],
+        *,
+        most_leaves: int,
+    ) -> None:
+        super().__init__()
+        self.most_leaves = most_leaves
+        self.leaves, self.binnings = tuple(leaves), tuple(binnings)
+        self.pairs = tuple(pairs)
+        self.sizes = tuple(binning.n_bins for binning in binnings)
+        self.firsts = tuple(int(first) for first in np.cumsum([0, *self.sizes])[:-1])
+        self.partners = _partners(pairs)
+
+    @property
+    def pair_length(self) -> int:
+        """How many cells the pairs have together."""
+        return sum(self.sizes[i] * self.sizes[j] for i, j in self.pairs)
+
+    @property
+    def single_length(self) -> int:
+        """How many bins the columns have together."""
+        return sum(self.sizes)
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
+        bins = [
+            _looked_up(binning.leaf_bins(own), own.codes(rows))
+            for own, binning in zip(self.leaves, self.binnings, strict=True)
+        ]
+        singles = [self._single(j, bins[j]) for j in range(len(bins))]
+        marginals = [_indicators(torch.stack(singles, dim=1), self.single_length)]
+        if self.pairs:
+            places = self._pair_places(bins)
+            marginals.insert(0, _indicators(torch.stack(places, dim=1), self.pair_length))
+        return tuple(marginals)
+
+    def _single(self, column: int, bins: Tensor) -> Tensor:
+        return torch.where(bins < 0, self.single_length, bins + self.firsts[column])
+
+    def _pair_places(self, bins: Sequence[Tensor]) -> list[Tensor]:
+        places, start = [], 0
+        for i, partners in self.partners.items():
+            width = sum(self.sizes[j] for j in partners)
+            column = 0
+            for j in partners:
+                place = start + bins[i] * width + column + bins[j]
+                nowhere = (bins[i] < 0) | (bins[j] < 0)
+                places.append(torch.where(nowhere, self.pair_length, place))
+                column += self.sizes[j]
+            start += self.sizes[i] * width
+        return places
+
+
+def _partners(pairs: Sequence[Pair]) -> dict[int, tuple[int, ...]]:
+    """For each first column of a pair its second ones, in order."""
+    return {
+        i: tuple(j for _, j in own) for i, own in itertools.groupby(sorted(pairs), lambda p: p[0])
+    }
+
+
+def _looked_up(table: npt.NDArray[np.int64], codes: Tensor) -> Tensor:
+    """The table's entries; -1 for codes beyond its end."""
+    return torch.from_numpy(np.append(table, -1))[codes]
+
+
+def _indicators(places: Tensor, length: int) -> Tensor:
+    """Ones at the places of each row; the place ``length`` is nowhere."""
+    marks = torch.zeros(len(places), length + 1)
+    return marks.scatter_(1, places, 1.0)[:, :length]
+
+
+def choose_pairs(n_columns: int, *, most: int, rng: np.random.Generator) -> tuple[Pair, ...]:
+    """All pairs of columns, or about ``most`` of them: each column in equally many.
+
+    Too many pairs are thinned to a circulant graph on shuffled columns, one of its shifts being 1,
+    so that it is connected.
+
+    Privacy: none needed; depends on public numbers and public randomness alone.
+    """
+    everyone = list(itertools.combinations(range(n_columns), 2))
+    if len(everyone) <= most:
+        return tuple(everyone)
+    order = rng.permutation(n_columns)
+    shifts = 2 + rng.permutation((n_columns - 1) // 2 - 1)[: max(most // n_columns, 2) - 1]
+    pairs = {
+        tuple(sorted((int(order[i]), int(order[(i + shift) % n_columns]))))
+        for shift in (1, *shifts)
+        for i in range(n_columns)
+    }
+    return tuple(sorted((a, b) for a, b in pairs))
