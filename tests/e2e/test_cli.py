@@ -69,7 +69,11 @@ def test_plan_under_replace_one_denies_add_remove(dpgist, people):
 
 
 def test_plan_foresees_the_noise_of_pairs_before_their_bins_are_known(dpgist, people, release):
-    """The counts' share of the noise goes with the number of bins, so a little is open."""
+    """Open is how many cells D the pairs have, and so the counts' share of the noise.
+
+    Their squared weight is 1 / sqrt(D) beside 1: at most 1/2 for the fewest cells, so the noise
+    changes by less than a quarter.
+    """
     budget = ["--epsilon", "0.5", "--delta", "1e-6"]
     foreseen = json.loads(dpgist("plan", "--schema", "people.toml", *budget, "--json").out)
     assert release().status == 0
@@ -78,7 +82,7 @@ def test_plan_foresees_the_noise_of_pairs_before_their_bins_are_known(dpgist, pe
     pairs = foreseen["noise"][0]["noise_std"]
     assert pairs == pytest.approx(foreseen["sensitivity"] / foreseen["mu"] / 0.88**0.5, rel=0.01)
     last = [b for b in card["noise"] if b["block"] == "pairs"]
-    assert [b["noise_std"] for b in last] == [pytest.approx(pairs, rel=0.1)]
+    assert [b["noise_std"] for b in last] == [pytest.approx(pairs, rel=0.25)]
 
 
 def test_plan_foresees_the_noise_that_release_adds(dpgist, people, release):
