@@ -12,9 +12,7 @@ Marginals (tv1, tv2), Cramér's V and correlations are compared with the trainin
 from __future__ import annotations
 
 import argparse
-import io
 import json
-import lzma
 import os
 import platform
 import subprocess
@@ -24,22 +22,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from papers_data import DATA, load
 from sklearn.model_selection import train_test_split
 
 import dpgist as dg
 from dpgist.evaluate import table as tables
 from dpgist.evaluate.tables import fidelity_scores
 
-LABEL, POSITIVE = "income", ">50K"
-BOUNDS = {
-    "age": (17, 90),
-    "fnlwgt": (0, 1_500_000),
-    "education-num": (1, 16),
-    "capital-gain": (0, 99_999),
-    "capital-loss": (0, 5_000),
-    "hours-per-week": (1, 99),
-}
-NULLABLE = {"workclass", "occupation", "native-country"}
+LABEL = "income"
 PACKAGES = ("numpy", "torch", "pandas", "pyarrow", "scikit-learn")
 
 
@@ -51,9 +41,7 @@ def main() -> None:
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/adult.json")
     options = parser.parse_args()
-    folder = Path(os.environ.get("DPGIST_DATA", "../shared/data")) / "adult"
-    schema = public_schema(folder)
-    rows = read_rows(folder, schema)
+    schema, (rows, _) = DATA["adult"].schema(), load(DATA["adult"])
     train, test = train_test_split(rows, test_size=0.2, stratify=rows[LABEL], random_state=0)
     budget = dg.Budget(epsilon=options.epsilon, delta=options.delta, relation="add_remove")
     runs = [run(train, test, schema, budget, seed=seed) for seed in options.seeds]
@@ -75,35 +63,6 @@ def main() -> None:
     print(pd.DataFrame([*runs, report["mean"], report["std"]]).round(4).to_string())
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=1) + "\n")
-
-
-def public_schema(folder: Path) -> dg.Schema:
-    """The schema of the data dictionary (adult.names) and of public bounds; reads no row."""
-    columns: list[dg.IntegerColumn | dg.CategoryColumn] = []
-    for line in unpacked(folder / "adult.names.xz").decode().splitlines():
-        name, colon, values = line.partition(":")
-        if not colon or line.startswith("|"):
-            continue
-        if name in BOUNDS:
-            low, high = BOUNDS[name]
-            columns.append(dg.IntegerColumn(name=name, min=low, max=high))
-        else:
-            listed = tuple(value.strip() for value in values.strip().rstrip(".").split(","))
-            columns.append(dg.CategoryColumn(name=name, values=listed, nullable=name in NULLABLE))
-    label = dg.CategoryColumn(name=LABEL, values=("<=50K", POSITIVE))
-    return dg.Schema(name="adult", columns=(*columns, label), label=LABEL)
-
-
-def unpacked(path: Path) -> bytes:
-    """The content of an xz file."""
-    return lzma.decompress(path.read_bytes())
-
-
-def read_rows(folder: Path, schema: dg.Schema) -> pd.DataFrame:
-    """The 32,561 rows of adult.data; a question mark is null."""
-    content = io.BytesIO(unpacked(folder / "adult.data.xz"))
-    names = [column.name for column in schema.columns]
-    return pd.read_csv(content, names=names, skipinitialspace=True, na_values="?")
 
 
 def run(

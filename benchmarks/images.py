@@ -34,9 +34,13 @@ from machine import ROOT, data_folder, describe
 import dpgist as dg
 from dpgist.artefact import refuse_bad_output
 from dpgist.evaluate.cnn import cnn_accuracy
+<<<<<<< HEAD
 from dpgist.evaluate.frechet import frechet_distance
 from dpgist.evaluate.inception import inception_statistics, load_inception
 from dpgist.methods import METHODS
+=======
+from dpgist.testing import NoNoise, rehearse
+>>>>>>> papers
 
 FOLDERS = {"mnist": "mnist", "fashion": "fashion_mnist"}
 IMAGES, LABELS = "{}-images-idx3-ubyte.gz", "{}-labels-idx1-ubyte.gz"
@@ -52,7 +56,13 @@ def main() -> None:
     release.add_argument("--epsilon", type=float, required=True)
     release.add_argument("--delta", type=float, default=1e-5)
     release.add_argument("--relation", default="replace_one")
+<<<<<<< HEAD
     release.add_argument("--method", choices=sorted(METHODS), default="scattering")
+=======
+    release.add_argument("--nonprivate", action="store_true", help="a rehearsal without noise")
+    release.add_argument("--frequencies", type=int, default=dg.Merf().image_frequencies)
+    release.add_argument("--scales", type=float, nargs="+", default=dg.Merf().image_scales)
+>>>>>>> papers
     release.add_argument("--seed", type=int, default=0, help="of the public features")
     release.add_argument("--out", type=Path, required=True)
     train = commands.add_parser("train")
@@ -68,6 +78,7 @@ def main() -> None:
     train.add_argument("--rows", type=int, default=60_000, help="synthetic images per seed")
     train.add_argument("--epochs", type=int, default=5, help="of the CNN")
     train.add_argument("--device", default="auto")
+    train.add_argument("--models", type=Path, help="an existing folder for papers.py --samples")
     train.add_argument("--commit", help="what is measured, where there is no git")
     train.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/images.json")
     fid = commands.add_parser("fid")
@@ -99,7 +110,11 @@ def run_release(options: argparse.Namespace) -> None:
     ledger = dg.Ledger.in_memory(name=schema.name, budget=budget, max_rows_per_person=1)
     started = time.perf_counter()
     images = folder / IMAGES.format("train")
-    gist = dg.release(images, schema, method, budget, ledger=ledger, seed=options.seed)
+    if options.nonprivate:
+        public = {"public": "published images", "noise": NoNoise()}
+        gist = rehearse(images, schema, method, budget, **public, seed=options.seed)
+    else:
+        gist = dg.release(images, schema, method, budget, ledger=ledger, seed=options.seed)
     print(f"private pass: {time.perf_counter() - started:.1f} s", flush=True)
     gist.save(options.out)
     test = options.out.with_name(f"{options.data}-test.npz")
@@ -190,9 +205,19 @@ def run_seed(
     kept = options.out.with_name(f"{options.out.stem}.{options.gist.stem}.{seed}.checkpoint")
     kept.parent.mkdir(parents=True, exist_ok=True)
     model = dg.train(
-        gist, training(options), seed=seed, device=device, progress=progress, checkpoint=kept
+        gist,
+        training(options),
+        seed=seed,
+        device=device,
+        progress=progress,
+        checkpoint=kept,
+        rehearsal=gist.rehearsal,
     )
     clock.append(time.perf_counter())
+    if options.models:
+        name = FOLDERS[gist.schema.name]
+        column = "nonprivate" if gist.rehearsal else f"{gist.released.budget.epsilon:g}"
+        model.save(options.models / f"{name}.{column}.{seed}.model", force=True)
     model.generator.to(device)
     synthetic = model.sample(options.rows, seed=seed, kind="arrays")
     clock.append(time.perf_counter())
@@ -231,6 +256,7 @@ def identity(options: argparse.Namespace, gist: dg.Gist) -> dict[str, Any]:
         "training": vars(training(options)),
         "rows": options.rows,
         "epochs": options.epochs,
+        **({"rehearsal": "not private, no noise"} if gist.rehearsal else {}),
     }
 
 

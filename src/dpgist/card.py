@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from dpgist.gist import Gist
 
 REHEARSAL = "REHEARSAL: NOT PRIVATE. Made with repeatable noise from simulated or public rows."
+NO_GUARANTEE = (
+    "NONE. This is a rehearsal: its noise is repeatable or left out, so that it protects nobody. "
+    "Epsilon, delta and noise below are what a real release under this budget would have had."
+)
 CAVEATS = (
     "The promise is computational: it rests on AES-256 keyed by the operating system's entropy.",
     "Timing is out of scope: how long the private pass took is not protected.",
@@ -34,6 +38,7 @@ def card_dict(gist: Gist) -> dict[str, Any]:
         "rehearsal": gist.rehearsal,
         "table": gist.schema.name,
         **guarantee(released.budget, released.mu),
+        **({"guarantee": NO_GUARANTEE} if gist.rehearsal else {}),
         "other_relation": _other_relation(gist),
         "max_rows_per_person": released.max_rows_per_person,
         "rows_per_person": f"declared {released.max_rows_per_person}, not checked",
@@ -46,10 +51,10 @@ def card_dict(gist: Gist) -> dict[str, Any]:
         "method": gist.method,
         "settings": gist.settings,
         "feature_seed": gist.feature_seed,
-        "sampler": SAMPLER,
+        "sampler": "none that protects anybody" if gist.rehearsal else SAMPLER,
         "ledger": asdict(gist.ledger),
         "version": gist.version,
-        "caveats": list(CAVEATS),
+        "caveats": [NO_GUARANTEE] if gist.rehearsal else list(CAVEATS),
     }
 
 
@@ -130,10 +135,13 @@ def guarantee_lines(card: dict[str, Any]) -> list[str]:
 
     Privacy: a function of the card.
     """
+    in_words = textwrap.wrap(card["guarantee"], 94)
+    if card.get("rehearsal"):
+        return in_words
     attack = card["membership_inference"]
     other = card["other_relation"]
     lines = [
-        *textwrap.wrap(card["guarantee"], 94),
+        *in_words,
         f"relation {card['relation']}, mu = {round_up(card['mu']):g}; epsilon = "
         + _epsilon_list(card["epsilon_at"]),
         f"relation {other['relation']}: {other['guarantee']}",
@@ -257,7 +265,7 @@ def _sections(card: dict[str, Any]) -> list[tuple[str, list[str]]]:
         ("HEALTH (noisy number of cells that broke the schema)", _health_lines(card)),
         ("MADE BY", _made_lines(card)),
         *model,
-        ("READ THIS TOO", card["caveats"]),
+        ("READ THIS TOO", [line for text in card["caveats"] for line in textwrap.wrap(text, 94)]),
     ]
 
 

@@ -14,12 +14,15 @@ from scipy.special import gammaln
 from dpgist.artefact import read_artefact, smallest_integers, write_artefact
 from dpgist.card import card_dict, card_text
 from dpgist.encode import Encoder
-from dpgist.errors import ArtefactError, DpgistError
+from dpgist.errors import ArtefactError, DpgistError, PrivacyError
 from dpgist.privacy.ledger import LedgerStamp
 from dpgist.privacy.plan import COUNTS, HEALTH, Block, Budget
 from dpgist.privacy.released import Released, ReleasedBlock, ReleasedStage
 from dpgist.privacy.sensitivity import check_claim
 from dpgist.schema import Schema
+
+REHEARSAL_LEDGER = "rehearsal"
+"""The ledger id of a rehearsal, which no ledger has: theirs are random hexadecimal digits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,9 @@ class Gist:
     ledger: LedgerStamp
     version: str
     rehearsal: bool = False
+
+    def __post_init__(self) -> None:
+        check_stamp(rehearsal=self.rehearsal, ledger_id=self.ledger.ledger_id)
 
     @property
     def rows(self) -> float:
@@ -108,6 +114,18 @@ def read_gist(path: str | os.PathLike[str]) -> Gist:
         raise ArtefactError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise ArtefactError(f"{path}: not a gist of this format ({error})") from error
+
+
+def check_stamp(*, rehearsal: bool, ledger_id: str) -> None:
+    """Refuse a gist, or a model's copy of its header, that is both a rehearsal and charged.
+
+    Privacy: keeps a rehearsal from passing for a private release.
+    """
+    if rehearsal is not (ledger_id == REHEARSAL_LEDGER):
+        raise PrivacyError(
+            "a gist is either private and charged to a ledger, or a rehearsal and charged to none; "
+            "this one contradicts itself"
+        )
 
 
 def noise_error(released: Released, rows: float) -> NoiseError:

@@ -12,7 +12,7 @@ from dpgist.artefact import read_artefact, write_artefact
 from dpgist.card import REHEARSAL, card_text, membership_inference, round_up
 from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError
-from dpgist.gist import Gist, expected_noise_error, read_gist
+from dpgist.gist import REHEARSAL_LEDGER, Gist, expected_noise_error, read_gist
 from dpgist.privacy.accounting import epsilon_of, units_of
 from dpgist.privacy.ledger import LedgerStamp
 from dpgist.privacy.plan import Block, Budget
@@ -68,7 +68,12 @@ def make_gist(relation="add_remove", n_rows=None, rehearsal=False, rows_per_pers
         settings={"n_features": 3},
         feature_seed=7,
         table_kind="pandas",
-        ledger=LedgerStamp(ledger_id="f00d", ledger_name="people", sequence=3, head="ab" * 32),
+        ledger=LedgerStamp(
+            ledger_id=REHEARSAL_LEDGER if rehearsal else "f00d",
+            ledger_name="people",
+            sequence=3,
+            head="ab" * 32,
+        ),
         version="0.1.0",
         rehearsal=rehearsal,
     )

@@ -21,6 +21,7 @@ from dpgist.generators.build import Generator, build_generator
 from dpgist.generators.conditions import label_code, parts_of, refuse_unknown
 from dpgist.generators.drawing import quotas
 from dpgist.generators.mixture import MixtureGenerator
+from dpgist.gist import check_stamp
 from dpgist.pixels import image_arrays
 from dpgist.schema import Schema
 
@@ -186,6 +187,8 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 
 def _model(payload: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> Model:
     encoder = Encoder(Schema.from_dict(payload["gist"]["schema"]))
+    for stamped in (payload["gist"], payload["gist"]["card"]):
+        check_stamp(rehearsal=stamped["rehearsal"], ledger_id=stamped["ledger"]["ledger_id"])
     model = Model(
         generator=_generator(encoder, payload.get("generator"), tensors),
         gist_header=dict(payload["gist"]),
