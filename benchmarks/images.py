@@ -2,7 +2,7 @@
 
     python benchmarks/images.py release --data mnist --epsilon 1 --out mnist-1.gist
     python benchmarks/images.py train mnist-1.gist --seeds 0 1 2 --test mnist-test.npz
-    python benchmarks/images.py fid FOLDER --test mnist-test.npz --inception inception_fid.pt
+    python benchmarks/images.py fid FOLDER --data mnist --test mnist-test.npz --inception FILE
 
 ``release`` reads ``$DPGIST_DATA`` (default ``../shared/data``) and writes a gist and, beside it,
 the test images: two small files from which ``train`` does the rest, on another machine if need be.
@@ -34,13 +34,10 @@ from machine import ROOT, data_folder, describe
 import dpgist as dg
 from dpgist.artefact import refuse_bad_output
 from dpgist.evaluate.cnn import cnn_accuracy
-<<<<<<< HEAD
 from dpgist.evaluate.frechet import frechet_distance
 from dpgist.evaluate.inception import inception_statistics, load_inception
 from dpgist.methods import METHODS
-=======
 from dpgist.testing import NoNoise, rehearse
->>>>>>> papers
 
 FOLDERS = {"mnist": "mnist", "fashion": "fashion_mnist"}
 IMAGES, LABELS = "{}-images-idx3-ubyte.gz", "{}-labels-idx1-ubyte.gz"
@@ -56,13 +53,8 @@ def main() -> None:
     release.add_argument("--epsilon", type=float, required=True)
     release.add_argument("--delta", type=float, default=1e-5)
     release.add_argument("--relation", default="replace_one")
-<<<<<<< HEAD
     release.add_argument("--method", choices=sorted(METHODS), default="scattering")
-=======
     release.add_argument("--nonprivate", action="store_true", help="a rehearsal without noise")
-    release.add_argument("--frequencies", type=int, default=dg.Merf().image_frequencies)
-    release.add_argument("--scales", type=float, nargs="+", default=dg.Merf().image_scales)
->>>>>>> papers
     release.add_argument("--seed", type=int, default=0, help="of the public features")
     release.add_argument("--out", type=Path, required=True)
     train = commands.add_parser("train")
@@ -84,6 +76,7 @@ def main() -> None:
     fid = commands.add_parser("fid")
     fid.set_defaults(run=run_fid)
     fid.add_argument("samples", type=Path)
+    fid.add_argument("--data", choices=sorted(FOLDERS), required=True)
     fid.add_argument("--test", type=Path, required=True)
     fid.add_argument("--inception", type=Path, required=True)
     fid.add_argument("--device", default="auto")
@@ -159,7 +152,7 @@ def run_fid(options: argparse.Namespace) -> None:
     runs = json.loads(options.out.read_text())["runs"]
     for run in runs:
         kept = options.samples / samples_name(run)
-        if "fid" in run or not kept.exists():
+        if run["data"] != options.data or "fid" in run or not kept.exists():
             continue
         with np.load(kept) as arrays:
             synthetic = inception_statistics(arrays["x"], inception)

@@ -19,7 +19,7 @@ from dpgist.schema import Schema
 from dpgist.sources import open_source
 from dpgist.training.loop import Training, one_thread, train_generator
 
-NOISE_STEPS = 60
+NOISE_STEPS, NOISE_STEPS_IMAGES = 60, 20
 """Training steps for a gist of pure noise: there is nothing in it to learn."""
 
 
@@ -51,7 +51,8 @@ def noise_rows(gist: Gist, n_rows: int, *, rng: np.random.Generator) -> pa.Table
     Privacy: reads no row of anybody.
     """
     empty = noise_gist(gist)
-    method, training = method_from(gist.method, gist.settings), Training(steps=NOISE_STEPS)
+    method = method_from(gist.method, gist.settings)
+    training = Training(steps=NOISE_STEPS if gist.schema.image is None else NOISE_STEPS_IMAGES)
     with one_thread():
         model = train_generator(empty, method, training, rng=rng)
     return model.sample(n_rows, seed=int(rng.integers(2**31)), kind="pyarrow")

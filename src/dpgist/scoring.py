@@ -9,15 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import torch
 
 from dpgist.errors import DataError
 from dpgist.evaluate.classifiers import classifiers as classifier_set
 from dpgist.evaluate.groups import check_group_columns
-from dpgist.evaluate.image_rows import read_images
+from dpgist.evaluate.image_rows import Images, read_images
 from dpgist.evaluate.scores import Evaluation, Score
 from dpgist.evaluate.steps import Progress, Steps
-from dpgist.evaluate.table import broken_notes, check_rows, read_rows, shared_schema
+from dpgist.evaluate.table import (
+    broken_notes,
+    check_rows,
+    class_names,
+    read_rows,
+    shared_schema,
+)
 from dpgist.evaluate.tables import n_steps, score_tables
 from dpgist.gist import Gist
 from dpgist.references import independent_rows, noise_rows
@@ -152,18 +160,26 @@ def _score_images(
     for title, table in given.tables().items():
         check_rows(open_source(table), schema, title=title)
     before_looking()
-    sets = {t: read_images(table, schema, title=t) for t, table in given.tables().items()}
+    sets = {t: _named_images(table, schema, t) for t, table in given.tables().items()}
     test = sets.pop(TEST)
     if given.gist is not None:
         n_images = min(len(sets["synthetic"][1]) or 1, _MOST_NOISE_IMAGES)
         table = noise_rows(given.gist, n_images, rng=rng)
-        sets["noise"] = read_images(table, schema, title="noise")
+        sets["noise"] = _named_images(table, schema, "noise")
     scores = score_images(
         sets,
         test,
         models=THREE if classifiers == "three" else TWELVE,
         inception=inception,
+        lenet=classifiers == "twelve",
+        device="cuda" if torch.cuda.is_available() else "cpu",
         progress=progress,
         rng=rng,
     )
     return scores, ()
+
+
+def _named_images(table: Any, schema: Schema, title: str) -> tuple[Images, npt.NDArray[np.str_]]:
+    """Images and the names of their classes: the score of a class should say which."""
+    images, codes = read_images(table, schema, title=title)
+    return images, np.asarray(class_names(schema) or ("",), dtype=np.str_)[codes]

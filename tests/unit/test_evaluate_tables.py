@@ -2,7 +2,6 @@
 
 import json
 import sys
-import types
 
 import numpy as np
 import pyarrow as pa
@@ -446,24 +445,12 @@ def test_a_mean_that_is_not_there_is_not_a_number():
 # --- images ---------------------------------------------------------------------------------
 
 
-def test_images_are_handed_over_as_arrays_with_the_classes_of_the_schema(monkeypatch):
-    stripes = stripe_images(40)
-    handed = {}
-
-    def score_images(sets, test, **options):
-        handed.update(sets, test=test, models=options["models"])
-        return (Score(metric="accuracy", source="synthetic", value=0.9),)
-
-    kinds = types.SimpleNamespace(THREE=("LR",), TWELVE=("LR", "RF"))
-    monkeypatch.setitem(sys.modules, "dpgist.evaluate.image_classifiers", kinds)
-    monkeypatch.setitem(
-        sys.modules, "dpgist.evaluate.images", types.SimpleNamespace(score_images=score_images)
-    )
-    found = dg.evaluate(stripes, stripes, STRIPES, train=stripes, classifiers="twelve")
-    assert found.mean("accuracy") == 0.9
-    assert handed["models"] == ("LR", "RF")
-    assert {"synthetic", "real", "test"} < set(handed)
-    images, classes = handed["test"]
-    assert images.dtype == np.uint8
-    assert np.array_equal(images, stripes["x"])
-    assert [STRIPES.column("way").values[code] for code in classes] == stripes["y"].tolist()
+def test_images_are_read_by_the_schema_and_scored_by_the_names_of_their_classes():
+    stripes, mixed_up = stripe_images(200), stripe_images(200)
+    mixed_up["y"] = np.random.default_rng(0).permutation(mixed_up["y"])
+    found = dg.evaluate(stripe_images(200, seed=1), mixed_up, STRIPES, train=stripes)
+    right = {(s.source, s.model): s.value for s in found.scores if s.group is None}
+    assert right["real", "LR"] > 0.95
+    assert right["synthetic", "LR"] < 0.8
+    groups = {score.group for score in found.scores if score.group is not None}
+    assert groups == {f"class={name}" for name in STRIPES.column("way").values}

@@ -35,6 +35,9 @@ def report_verb(
         Path | None,
         typer.Option(help="Where to note the look at real rows. Default: the folder's own ledger."),
     ] = None,
+    inception: Annotated[
+        Path | None, typer.Option(help="For images: a file of Inception weights.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of classifiers and references.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing report.")] = False,
 ) -> None:
@@ -57,6 +60,7 @@ def report_verb(
                 train=train,
                 groups=tuple(group or ()),
                 classifiers=classifiers,
+                inception=inception,
                 seed=seed,
                 progress=progress,
             )

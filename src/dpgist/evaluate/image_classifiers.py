@@ -131,7 +131,7 @@ def _build(name: str, *, n_classes: int, seed: int, effort: Effort) -> Any:
     """Settings of the authors' ``synth_data_benchmark.py``, less what newer versions dropped.
 
     AdaBoost was SAMME.R there, which scikit-learn no longer has; it is SAMME here. Depth 3 and
-    rate 0.1 were the defaults of the authors' xgboost 0.90, and no longer are.
+    rate 0.1 were xgboost's defaults when the papers appeared, and no longer are.
     """
     # Imported here: it takes seconds, and no other verb needs it.
     from sklearn import (

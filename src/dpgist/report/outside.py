@@ -30,7 +30,8 @@ class Against:
 
     ``real`` are rows that were not released; ``train`` the released ones, for the reference
     "real". Each is a table or a path. ``groups`` are columns whose values are scored one by one.
-    ``references`` makes the references "independent" and "noise" too.
+    ``references`` makes the references "independent" and "noise" too; ``inception`` is a file of
+    Inception weights, for images.
 
     Privacy: holds private rows or their paths; what is made of them is outside the guarantee.
     """
@@ -40,6 +41,7 @@ class Against:
     groups: Sequence[str] = ()
     classifiers: str = "three"
     references: bool = True
+    inception: Path | None = None
     seed: int = 0
     progress: Progress | None = None
 
@@ -93,6 +95,7 @@ def look_outside(found: Folder, against: Against) -> Outside:
         groups=against.groups,
         classifiers=against.classifiers,
         ledger=found.ledger,
+        inception=against.inception,
         progress=against.progress,
         seed=against.seed,
     )
