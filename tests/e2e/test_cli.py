@@ -78,7 +78,7 @@ def test_plan_foresees_the_noise_of_pairs_before_their_bins_are_known(dpgist, pe
     pairs = foreseen["noise"][0]["noise_std"]
     assert pairs == pytest.approx(foreseen["sensitivity"] / foreseen["mu"] / 0.88**0.5, rel=0.01)
     last = [b for b in card["noise"] if b["block"] == "pairs"]
-    assert [b["noise_std"] for b in last] == [pytest.approx(pairs, rel=0.1)]
+    assert [b["noise_std"] for b in last] == [pytest.approx(pairs, rel=0.25)]
 
 
 def test_plan_foresees_the_noise_that_release_adds(dpgist, people, release):
