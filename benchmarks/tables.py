@@ -61,7 +61,13 @@ PEERS = {
     ),
     "privbayes": Peer(
         script="privbayes.py",
-        install=("synthetic-data-generation==0.1.14", "diffprivlib<0.6.6", "numpy<2", "pandas<2.3"),
+        install=(
+            "synthetic-data-generation==0.1.14",
+            "diffprivlib<0.6.6",
+            "numpy<2",
+            "pandas<2.3",
+            "scikit-learn<1.7",
+        ),
     ),
 }
 

@@ -19,6 +19,7 @@ from dpgist.features.leaves import column_leaves
 from dpgist.features.marginal import LeafMap, choose_pairs
 from dpgist.generators.binned import BinnedMixture
 from dpgist.generators.model import read_model
+from dpgist.report.inside import loss_floor, noisy_choices
 from dpgist.training.loop import train_generator
 
 SMALL = dg.Marginal(most_leaves=64, most_bins=8)
@@ -436,3 +437,18 @@ def test_a_file_whose_bins_contradict_the_schema_is_refused(model, tmp_path, how
     write_artefact(tmp_path / "b.model", "model", payload, tensors)
     with pytest.raises(ArtefactError):
         read_model(tmp_path / "b.model")
+
+
+# What a report says of it
+
+
+def test_a_report_finds_the_noisy_shares_of_choices_and_nulls_and_the_floor_of_the_loss(gist):
+    shares, std = noisy_choices(gist)["stage"]
+    assert shares == pytest.approx([0.25, 0.25, 0.25, 0.25], abs=6 * std + 0.02)
+    ward, std = noisy_choices(gist)["ward"]
+    assert ward == pytest.approx([0.6, 0.3, 0.0, 0.1, 0.0], abs=6 * std + 0.02)
+    nulls, _ = noisy_choices(gist)["dose"]
+    assert nulls == pytest.approx([0.75, 0.25], abs=6 * std + 0.02)
+    row_map = dg.Marginal().row_map(MIXED, feature_seed=0, released=gist.released.stages[:1])
+    coordinates = 2 * row_map.pair_length + 3 * row_map.single_length
+    assert loss_floor(gist) == coordinates

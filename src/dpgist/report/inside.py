@@ -12,15 +12,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpgist.encode import Encoder
+from dpgist.encode import Encoder, Slot
 from dpgist.features.compose import ChoiceMap
+from dpgist.features.marginal import LeafMap, MarginalMap
 from dpgist.generators.model import Model
 from dpgist.gist import Gist
+from dpgist.methods import method_from
+from dpgist.methods.marginal import Marginal as MarginalMethod
 from dpgist.methods.merf import CHOICES
 from dpgist.plots import column_edges, column_histogram, column_options, column_shares
 from dpgist.privacy.plan import COUNTS, HEALTH
 from dpgist.schema import BooleanColumn, CategoryColumn, ImageColumn, type_name
 from dpgist.training.matching import target_from
+from dpgist.training.whitened import n_coordinates
 
 MOST_POINTS = 400
 SHOWN_ROWS = 8
@@ -120,9 +124,14 @@ def loss_floor(gist: Gist) -> float:
     block b, :math:`\sigma_b` its noise, :math:`\tilde m_c` the noisy count of class c. A noisy mean
     that is pulled back into the unit ball has less noise than that, so its norm caps the term.
 
+    Of marginals, whose loss is in units of the noise, it is the number of coordinates.
+
     Privacy: post-processing of a release.
     """
-    target = target_from(gist.released, class_allowed=Encoder(gist.schema).class_allowed)
+    allowed = Encoder(gist.schema).class_allowed
+    if gist.method == MarginalMethod.name:
+        return float(n_coordinates(gist.released, class_allowed=allowed))
+    target = target_from(gist.released, class_allowed=allowed)
     blocks = [b for b in gist.released.last.blocks if b.block.name not in (COUNTS, HEALTH)]
     counts = gist.released.last[COUNTS]
     noisy = np.maximum(counts.sums()[target.classes, 0], max(counts.noise_std, 1.0))
@@ -146,6 +155,8 @@ def noisy_choices(gist: Gist) -> dict[str, tuple[Vector, float]]:
     """
     encoder = Encoder(gist.schema)
     choices = [slot for slot in encoder.slots if slot.kind == "choice"]
+    if gist.method == MarginalMethod.name:
+        return _leaf_choices(gist, choices)
     released = [block for block in gist.released.last.blocks if block.block.name == CHOICES]
     if not released or released[0].block.length != sum(slot.width for slot in choices):
         return {}
@@ -157,6 +168,26 @@ def noisy_choices(gist: Gist) -> dict[str, tuple[Vector, float]]:
         slot.column: (part, std)
         for slot, part in zip(choices, np.split(shares, ends[:-1]), strict=True)
     }
+
+
+def _leaf_choices(gist: Gist, slots: Sequence[Slot]) -> dict[str, tuple[Vector, float]]:
+    """The same from the first stage of marginals, which counts every option and every null."""
+    method = method_from(gist.method, gist.settings)
+    row_map = method.row_map(
+        gist.schema, feature_seed=gist.feature_seed, released=gist.released.stages[:-1]
+    )
+    assert isinstance(row_map, MarginalMap)  # what this method makes
+    block = gist.released.stages[0].blocks[0]
+    counts = LeafMap(row_map.leaves).by_column(block.sums()[0] / gist.rows)
+    found = {}
+    for leaves, levels in zip(row_map.leaves, counts, strict=True):
+        slot = next((slot for slot in slots if slot.column == leaves.column), None)
+        if slot is not None and leaves.numeric:
+            found[slot.column] = np.array([1.0 - levels[0][-1], levels[0][-1]])
+        elif slot is not None:
+            found[slot.column] = np.zeros(slot.width)
+            found[slot.column][list(leaves.options)] = levels[0]
+    return {name: (shares, block.noise_std / gist.rows) for name, shares in found.items()}
 
 
 def _classes(gist: Gist, rows: pa.Table | None) -> tuple[ClassShare, ...]:

@@ -209,6 +209,8 @@ def _descend(
     for step in range(len(fit.losses), steps):
         fade = _fade(fit.losses, steps, fit.objective.enough)
         if fade <= 0:
+            if progress is not None:
+                progress(steps, steps, fit.losses[-1])
             return
         if saved and step % _SNAPSHOT_EVERY == 0:
             saved.snapshot(fit.losses)

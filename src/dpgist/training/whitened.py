@@ -75,6 +75,17 @@ def marginals_from(
     )
 
 
+def n_coordinates(released: Released, *, class_allowed: tuple[bool, ...]) -> int:
+    """How many released numbers a fit is compared with: what the truth itself scores on average.
+
+    Privacy: post-processing of a release; touches no row.
+    """
+    kept, _ = class_sizes(released.last[COUNTS], class_allowed, n_rows=released.n_rows)
+    names = (PAIRS, SINGLES)
+    labelled = sum(b.block.length for b in released.last.blocks if b.block.name in names)
+    return len(kept) * labelled + released.last[SINGLES].block.length
+
+
 def _rows(
     stage: ReleasedStage, name: str, kept: npt.NDArray[np.int64], length: int
 ) -> npt.NDArray[np.float64]:
