@@ -103,12 +103,9 @@ def trusted_sign(features, block):
     return _to_grid(features, replace(block, non_negative=False))
 
 
-def every_class(grid, membership):
+def every_class(grid, codes, n_classes):
     """DP-HP's product kernel: each row enters all classes' columns."""
-    if membership.shape[1] == 1:
-        return _class_sums(grid, membership)
-    everywhere = membership.sum(dim=1, keepdim=True).expand_as(membership)
-    return _class_sums(grid, everywhere.contiguous())
+    return _class_sums(grid, torch.zeros_like(codes), 1).repeat(n_classes, 1)
 
 
 def one_for_two(block, relation, *, same_label):
@@ -163,9 +160,10 @@ def classical_noise(epsilon, delta):
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
-def float32_sums(grid, membership):
+def float32_sums(grid, codes, n_classes):
     """Sums that depend on the order of rows."""
-    return (membership.T.float() @ (grid / 3).float() * 3).to(torch.int64)
+    membership = torch.nn.functional.one_hot(codes, n_classes).float()
+    return (membership.T @ (grid / 3).float() * 3).to(torch.int64)
 
 
 def row_count_in_the_schema(table, schema, method, budget, **more):

@@ -1,6 +1,7 @@
 """T-SENS: no row, however mad, moves the statistic by more than the claimed sensitivity."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpgist.features.looked import LookedUp
 from dpgist.privacy import lattice, rowmap
 from dpgist.privacy.plan import Block, Relation
 from dpgist.privacy.sensitivity import l2_sensitivity
@@ -47,8 +49,15 @@ def norms_squared(grid):
     return [sum(int(v) ** 2 for v in row) for row in grid.tolist()]
 
 
+def numbers_of(grid):
+    """Pairs, which come as complex numbers, as the numbers that are summed."""
+    return torch.cat([grid.real, grid.imag], dim=1) if grid.is_complex() else grid
+
+
 def check_rows_are_bounded_integers(features, block):
-    grid = rowmap.to_grid(torch.from_numpy(features), block)
+    if not isinstance(features, LookedUp):
+        features = torch.from_numpy(features)
+    grid = numbers_of(rowmap.to_grid(features, block))
     assert torch.equal(grid, grid.trunc()), "not integers"
     limit = block.bound_squared * 4**block.bits
     assert max(norms_squared(grid)) <= limit, "norm above its bound"
@@ -86,6 +95,54 @@ def test_unit_rows_of_either_precision_stay_inside_in_integers(dtype, bits):
     check_rows_are_bounded_integers(rows, Block(name="b", length=40, bits=bits))
     grid = lattice.to_grid(torch.from_numpy(rows), Block(name="b", length=40, bits=bits))
     assert min(norms_squared(grid)) > 0.999 * 4**bits, "rows were thrown away"
+
+
+@settings(max_examples=500, deadline=None)
+@given(BLOCKS, st.integers(1, 4), st.data())
+def test_no_row_leaves_its_bound_wherever_it_points_in_whatever_table(block, n_places, data):
+    numbers = st.lists(ANY_FLOAT, min_size=2, max_size=2)
+    pairs = data.draw(st.lists(numbers, min_size=1, max_size=4))
+    some = st.integers(0, len(pairs) - 1)
+    places = data.draw(st.lists(some, min_size=n_places, max_size=n_places))
+    with np.errstate(over="ignore"):
+        table = np.array(pairs, dtype=data.draw(st.sampled_from([np.float32, np.float64])))
+    features = LookedUp(
+        places=torch.tensor([places], dtype=torch.int32), pairs=torch.from_numpy(table)
+    )
+    check_rows_are_bounded_integers(features, replace(block, length=2 * n_places))
+
+
+def test_rows_of_a_good_table_keep_their_norm():
+    angles = torch.arange(1000, dtype=torch.float64)
+    pairs = torch.stack([angles.cos(), angles.sin()], dim=1) / math.sqrt(50) * (1 - 1e-6)
+    places = torch.arange(500, dtype=torch.int32).reshape(10, 50)
+    for table in (pairs, pairs.float()):
+        looked_up = LookedUp(places=places, pairs=table)
+        grid = numbers_of(lattice.to_grid(looked_up, Block(name="b", length=100)))
+        assert min(norms_squared(grid)) > 0.999 * 4**20
+        assert torch.equal(grid[3, 4::50], (table[154].double() * 2**20).trunc().to(grid.dtype))
+
+
+def test_pairs_are_summed_as_all_firsts_and_then_all_seconds():
+    rng = np.random.default_rng(10)
+    pairs, codes = rng.integers(-900, 900, (40, 7, 2)), rng.integers(0, 3, 40)
+    grid = torch.view_as_complex(torch.from_numpy(pairs).float())
+    sums = lattice.class_sums(grid, torch.from_numpy(codes), 3)
+    for code in range(3):
+        firsts, seconds = pairs[codes == code].sum(axis=0).T
+        assert sums[code].tolist() == [*firsts, *seconds]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("largest", [1, 2**10, 2**19, 2**24])
+def test_class_sums_are_those_of_whole_numbers(dtype, largest):
+    rng = np.random.default_rng(9)
+    whole = rng.integers(-largest, largest + 1, (700, 3))
+    whole[:, 0], codes = largest - 1, rng.integers(0, 4, 700)
+    grid = torch.from_numpy(whole).to(dtype)
+    sums = lattice.class_sums(grid, torch.from_numpy(codes), 5)
+    for code in range(5):
+        assert sums[code].tolist() == whole[codes == code].sum(axis=0).tolist()
 
 
 def check_pair(rows, labels, others, other_labels, relation, schema, plan):

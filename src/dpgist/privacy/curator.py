@@ -275,23 +275,22 @@ class RowSummation:
         return totals
 
     def _block_sums(self, encoded: EncodedRows) -> list[npt.NDArray[np.int64]]:
-        """Exact sums of one block of rows, padded to the fixed shape; padding is in no class."""
-        n_rows, block_rows = len(encoded.labels), self._map.block_rows
-        present = torch.zeros(block_rows, 1, dtype=torch.float64)
-        present[:n_rows] = 1.0
-        classes = torch.zeros(block_rows, self._encoder.n_classes, dtype=torch.float64)
-        classes[torch.arange(n_rows), torch.from_numpy(encoded.labels)] = 1.0
-        grids = [
-            *self._map(_padded(encoded.rows, block_rows)),
-            *self._own_grids(present, encoded),
-        ]
+        """Exact sums of one block of rows; the map sees it padded to the fixed shape."""
+        n_rows = len(encoded.labels)
+        codes = torch.from_numpy(encoded.labels)
+        nowhere = torch.zeros_like(codes)
+        padded = self._map(_padded(encoded.rows, self._map.block_rows))
+        grids = [*(grid[:n_rows] for grid in padded), *self._own_grids(encoded)]
         return [
-            class_sums(grid, classes if block.labelled else present).numpy()
+            class_sums(
+                grid, codes if block.labelled else nowhere, _classes(block, self._encoder)
+            ).numpy()
             for grid, block in zip(grids, self._blocks, strict=True)
         ]
 
-    def _own_grids(self, present: torch.Tensor, encoded: EncodedRows) -> list[torch.Tensor]:
-        own = {COUNTS: present, HEALTH: _padded(encoded.broken, len(present))}
+    def _own_grids(self, encoded: EncodedRows) -> list[torch.Tensor]:
+        present = torch.ones(len(encoded.labels), 1, dtype=torch.float64)
+        own = {COUNTS: present, HEALTH: torch.from_numpy(encoded.broken)}
         return [to_grid(own[block.name], block) for block in self._blocks if block.name in own]
 
 
@@ -310,7 +309,11 @@ def _padded(rows: npt.NDArray[Any], block_rows: int) -> torch.Tensor:
 
 
 def _shape(block: Block, encoder: Encoder) -> tuple[int, int]:
-    return (encoder.n_classes if block.labelled else 1, block.length)
+    return (_classes(block, encoder), block.length)
+
+
+def _classes(block: Block, encoder: Encoder) -> int:
+    return encoder.n_classes if block.labelled else 1
 
 
 def _total(parts: Iterable[_Sums]) -> _Sums:

@@ -19,7 +19,7 @@ from dpgist.errors import PrivacyError
 from dpgist.privacy.lattice import check_grid, to_grid
 from dpgist.privacy.plan import Block, Query
 
-_CELLS_PER_BLOCK = 2**20  # features held at once: 8 MB in float64
+_CELLS_PER_BLOCK = 5 * 2**19  # features held at once: 10 MB in float32
 _TEST_SEED = 20_210  # public: the rows of the self-test
 
 
