@@ -66,12 +66,14 @@ def test_both_maps_of_marginals_give_a_row_the_same_integers_in_every_slot():
         check_every_slot(prepared(plan))
 
 
+@pytest.mark.parametrize("law", ["whole", "real"])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_the_map_of_images_gives_an_image_the_same_integers_in_every_slot(channels):
+def test_the_map_of_images_gives_an_image_the_same_integers_in_every_slot(channels, law):
     image = ImageColumn(name="image", height=28, width=28, channels=channels)
     label = CategoryColumn(name="y", values=("a", "b"))
     schema = Schema(name="images", columns=(image, label), label="y")
-    plan = Merf(image_frequencies=500).plan(schema, budget=budget_of(), feature_seed=0)
+    method = Merf(image_frequencies=500, image_law=law)
+    plan = method.plan(schema, budget=budget_of(), feature_seed=0)
     check_every_slot(prepared(plan), width=image.n_values)
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from tests.made_gists import GRID, MIXED, STRIPES
@@ -56,13 +57,37 @@ def test_blocks_are_unlabelled_without_a_label():
     assert not any(block.labelled for block in query_of(schema).blocks)
 
 
-@pytest.mark.parametrize("schema", [MIXED, STRIPES], ids=["table", "images"])
-def test_training_gets_the_very_map_that_was_released(schema):
-    released = query_of(schema, feature_seed=9).row_map.state_dict()
-    again = Merf().row_map(schema, feature_seed=9).state_dict()
-    other = Merf().row_map(schema, feature_seed=10).state_dict()
+@pytest.mark.parametrize(
+    ("schema", "law"), [(MIXED, "whole"), (STRIPES, "real")], ids=["table", "images"]
+)
+def test_training_gets_the_very_map_that_was_released(schema, law):
+    method = Merf(image_law=law)
+    released = query_of(schema, method, feature_seed=9).row_map.state_dict()
+    again = method.row_map(schema, feature_seed=9).state_dict()
+    other = method.row_map(schema, feature_seed=10).state_dict()
     assert all(torch.equal(released[name], again[name]) for name in released)
     assert not torch.equal(released["maps.0.frequencies"], other["maps.0.frequencies"])
+
+
+def test_training_on_images_gets_a_smooth_twin_of_the_map_that_was_released():
+    (exact,) = query_of(STRIPES, feature_seed=9).row_map.maps
+    (smooth,) = Merf().row_map(STRIPES, feature_seed=9).maps
+    assert torch.equal(exact.frequencies, smooth.frequencies)
+    assert not torch.equal(
+        smooth.frequencies, Merf().row_map(STRIPES, feature_seed=8).maps[0].frequencies
+    )
+
+
+def test_settings_without_a_law_of_frequencies_keep_the_one_they_were_written_under():
+    written = {k: v for k, v in settings(Merf(image_frequencies=7)).items() if k != "image_law"}
+    again = method_from("merf", json.loads(json.dumps(written)))
+    assert again == Merf(image_frequencies=7, image_law="real")
+    drawn = again.row_map(STRIPES, feature_seed=0).maps[0].frequencies
+    rng = np.random.Generator(np.random.Philox(0))
+    width = drawn.shape[1]
+    normals = rng.standard_normal((7, width), dtype=np.float32)
+    lengths = np.resize([0.4, 0.8], 7) * (width / 6) ** 0.5
+    assert torch.allclose(drawn, torch.from_numpy(normals / lengths[:, None]).float())
 
 
 def test_many_rows_get_the_finer_grid():
@@ -90,6 +115,7 @@ def test_settings_survive_json_and_rebuild_the_method():
         {"image_frequencies": 0},
         {"pair_weight": 0.0},
         {"joint_weight": float("nan")},
+        {"image_law": "odd"},
     ],
 )
 def test_senseless_settings_are_refused(wrong):

@@ -52,6 +52,9 @@ METHODS: dict[str, type[Marginal | Merf | Scattering]] = {
     kind.name: kind for kind in (Marginal, Merf, Scattering)
 }
 
+_BEFORE: dict[str, dict[str, Any]] = {Merf.name: {"image_law": "real"}}
+"""What artefacts meant that were written before a setting existed."""
+
 
 def settings(method: Method) -> dict[str, Any]:
     """A method's settings as JSON-able data.
@@ -73,6 +76,6 @@ def method_from(name: str, settings: Mapping[str, Any]) -> Method:
     if unknown:
         raise DataError(f"method {name}: unknown settings {sorted(unknown)}")
     try:
-        return kind(**settings)
+        return kind(**{**_BEFORE.get(name, {}), **settings})
     except (TypeError, ValueError) as error:
         raise DataError(f"method {name}: {error}") from error

@@ -13,6 +13,7 @@ from scipy.special import gammaln
 from dpgist.encode import Encoder
 from dpgist.features.compose import ChoiceMap, SideBySide
 from dpgist.features.fourier import FourierMap, draw_frequencies, draw_pixel_frequencies
+from dpgist.features.whole import WholeFourierMap, draw_whole_frequencies, suits
 from dpgist.methods.scale import paid_scale, scale_query
 from dpgist.privacy.accounting import mu_of
 from dpgist.privacy.lattice import grid_bits
@@ -45,7 +46,10 @@ class Merf:
     ``image_scales``, multiples of :math:`\sqrt{d/6}` for :math:`d` pixels. Two images of a kind are
     much closer than two of uniform noise, so a scale below 1 tells them apart; a wide one beside it
     keeps far-away images from escaping to where a narrow kernel is flat. The noise at one point of
-    the embedding does not grow with the number of features.
+    the embedding does not grow with the number of features. ``image_law="whole"`` rounds the
+    frequencies to whole multiples of a unit, which leaves the kernel what it was and makes the
+    private pass exact and quick (:class:`~dpgist.features.whole.WholeFourierMap`); ``"real"`` takes
+    them as they are drawn, as do images of more than 133,000 numbers.
 
     ``length_scale="paid"`` spends ``scale_share`` of :math:`\mu^2` on a first stage that measures
     how far rows really lie apart, and multiplies ``joint_scales`` and ``image_scales`` by that
@@ -69,6 +73,7 @@ class Merf:
     category_weight: float = 1.0
     image_frequencies: int = 5000
     image_scales: tuple[float, ...] = (0.4, 0.8)
+    image_law: str = "whole"
     length_scale: str = "public"
     scale_share: float = 0.1
 
@@ -90,6 +95,8 @@ class Merf:
             raise ValueError("block weights must be finite and above 0")
         if self.length_scale not in ("public", "paid"):
             raise ValueError(f"length_scale must be public or paid, got {self.length_scale!r}")
+        if self.image_law not in ("whole", "real"):
+            raise ValueError(f"image_law must be whole or real, got {self.image_law!r}")
         if not 0.001 <= self.scale_share <= 0.999:
             raise ValueError(
                 f"scale_share must lie between 0.001 and 0.999, got {self.scale_share}"
@@ -126,9 +133,13 @@ class Merf:
         feature_seed: int,
         released: tuple[ReleasedStage, ...] = (),
     ) -> SideBySide:
-        """The map of the last stage; of what was released it needs a paid scale alone."""
+        """The map of the last stage, differentiable; of what was released it needs a paid scale."""
         encoder = Encoder(schema)
-        return self._row_map(encoder, self._distance(encoder, released), feature_seed)
+        released_map = self._row_map(encoder, self._distance(encoder, released), feature_seed)
+        return SideBySide(
+            part.smooth() if isinstance(part, WholeFourierMap) else part
+            for part in released_map.maps
+        )
 
     def _distance(self, encoder: Encoder, released: tuple[ReleasedStage, ...]) -> float:
         """What the scales are multiplied by."""
@@ -186,13 +197,20 @@ class Merf:
         choices = [ChoiceMap(encoder.slots)] if _has_choices(encoder) else []
         return SideBySide([FourierMap(joint), FourierMap(pairs), *choices])
 
-    def _pixel_map(self, encoder: Encoder, distance: float, rng: np.random.Generator) -> FourierMap:
+    def _pixel_map(
+        self, encoder: Encoder, distance: float, rng: np.random.Generator
+    ) -> FourierMap | WholeFourierMap:
+        scales = [distance * scale for scale in self.image_scales]
+        n_frequencies, n_pixels = self.image_frequencies, encoder.width
+        if self.image_law == "whole" and suits(n_pixels, scales):
+            return WholeFourierMap(
+                draw_whole_frequencies(
+                    n_pixels, n_frequencies=n_frequencies, length_scales=scales, rng=rng
+                )
+            )
         return FourierMap(
             draw_pixel_frequencies(
-                encoder.width,
-                n_frequencies=self.image_frequencies,
-                length_scales=[distance * scale for scale in self.image_scales],
-                rng=rng,
+                n_pixels, n_frequencies=n_frequencies, length_scales=scales, rng=rng
             )
         )
 
