@@ -69,14 +69,14 @@ def test_the_mean_of_many_small_batches_is_the_closed_form(world):
 def test_one_batch_for_both_factors_is_biased_upwards(world, monkeypatch):
     network, row_map, target, truth = world
     objective = TwoHalves(network, row_map, target, batch=12)
-    drawn = objective._means
+    drawn = objective._noise
     kept = []
 
-    def twice(row_map, rng):
-        kept.append(drawn(row_map, rng) if len(kept) % 2 == 0 else kept[-1])
+    def twice(rng):
+        kept.append(drawn(rng) if len(kept) % 2 == 0 else kept[-1])
         return kept[-1]
 
-    monkeypatch.setattr(objective, "_means", twice)
+    monkeypatch.setattr(objective, "_noise", twice)
     found = losses(objective, 500)
     assert found.mean() - truth > 20 * found.std() / len(found) ** 0.5
 

@@ -164,7 +164,10 @@ def _prepare(
         objective=objective,
         target=target,
         optimiser=torch.optim.Adam(
-            generator.parameters(), betas=objective.betas, eps=objective.smallest_moment
+            generator.parameters(),
+            betas=objective.betas,
+            eps=objective.smallest_moment,
+            fused=device.type == "cuda",
         ),
         seed=int(rng.integers(2**63)),
         device=device,
