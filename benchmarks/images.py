@@ -3,13 +3,15 @@
     python benchmarks/images.py release --data mnist --epsilon 1 --out mnist-1.gist
     python benchmarks/images.py train mnist-1.gist --seeds 0 1 2 --test mnist-test.npz
     python benchmarks/images.py fid FOLDER --data mnist --test mnist-test.npz --inception FILE
+    python benchmarks/images.py twelve FOLDER --data mnist --test mnist-test.npz
 
 ``release`` reads ``$DPGIST_DATA`` (default ``../shared/data``) and writes a gist and, beside it,
 the test images: two small files from which ``train`` does the rest, on another machine if need be.
 ``train`` appends every seed to the result file as it is done, skips seeds that it finds there, and
 goes on from its last checkpoint if it was stopped in the middle of one; with ``--samples FOLDER``
 it keeps the synthetic images there. ``fid`` adds to each run the Frechet distance of its kept
-images to the test images.
+images to the test images; ``twelve`` trains the papers' 12 classifiers on kept images, one process
+each, and writes a file of its own (the slow four on 10,000 images, as in ``papers.py``).
 
 The CNN is that of appendix F of
 "Functional Renyi Differential Privacy for Generative Modeling" (Jiang, Sun and Yu 2023), trained on
@@ -20,10 +22,13 @@ not chosen on the test images.
 from __future__ import annotations
 
 import argparse
+import functools
 import gzip
 import hashlib
 import json
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +40,7 @@ import dpgist as dg
 from dpgist.artefact import refuse_bad_output
 from dpgist.evaluate.cnn import cnn_accuracy
 from dpgist.evaluate.frechet import frechet_distance
+from dpgist.evaluate.image_classifiers import TWELVE, Effort, guess
 from dpgist.evaluate.inception import inception_statistics, load_inception
 from dpgist.methods import METHODS
 from dpgist.testing import NoNoise, rehearse
@@ -81,6 +87,14 @@ def main() -> None:
     fid.add_argument("--inception", type=Path, required=True)
     fid.add_argument("--device", default="auto")
     fid.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/images.json")
+    twelve = commands.add_parser("twelve")
+    twelve.set_defaults(run=run_twelve)
+    twelve.add_argument("samples", type=Path)
+    twelve.add_argument("--data", choices=sorted(FOLDERS), required=True)
+    twelve.add_argument("--test", type=Path, required=True)
+    twelve.add_argument("--seeds", type=int, nargs="+", default=[0])
+    twelve.add_argument("--runs", type=Path, default=ROOT / "benchmarks/results/images.json")
+    twelve.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/images_twelve.json")
     options = parser.parse_args()
     options.run(options)
 
@@ -159,6 +173,32 @@ def run_fid(options: argparse.Namespace) -> None:
         run["fid"] = frechet_distance(real.moments, synthetic.moments)
         print(f"{kept.name}: FID {run['fid']:.2f}", flush=True)
         options.out.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
+
+
+def run_twelve(options: argparse.Namespace) -> None:
+    """Score the kept images of the runs asked for by the papers' 12 classifiers."""
+    test = test_images(options)
+    for run in json.loads(options.runs.read_text())["runs"]:
+        kept = options.samples / samples_name(run)
+        if run["data"] != options.data or run["seed"] not in options.seeds or not kept.exists():
+            continue
+        with np.load(kept) as arrays:
+            train = arrays["x"], arrays["y"].astype(np.int64)
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+            ask = functools.partial(classifier_accuracy, train=train, test=test, seed=run["seed"])
+            scores = dict(zip(TWELVE, pool.map(ask, TWELVE), strict=True))
+        mean = float(np.mean(list(scores.values())))
+        names = ("data", "epsilon", "delta", "relation", "method", "gist", "seed", "machine")
+        append(options.out, {**{name: run[name] for name in names}, "mean": mean, "scores": scores})
+        print(f"{kept.name}: mean of 12 {mean:.4f}", flush=True)
+
+
+def classifier_accuracy(name: str, *, train: Any, test: Any, seed: int) -> float:
+    """Accuracy on real images of one classifier trained on synthetic ones."""
+    found = guess(name, train, test[0], n_classes=10, seed=seed, effort=Effort())
+    if found.codes is None:
+        raise RuntimeError(f"{name}: {found.why}")
+    return float(np.mean(found.codes == test[1]))
 
 
 def samples_name(run: dict[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """The two-half estimate is unbiased for any network and row map; one batch is not."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from torch import nn
 from dpgist.features.compose import SideBySide
 from dpgist.features.fourier import FourierMap
 from dpgist.training.matching import Target, class_means, two_half_loss
-from dpgist.training.objectives import TwoHalves
+from dpgist.training.objectives import TwoHalves, fast_arithmetic
 
 WEIGHTS = np.array([0.7, 0.3])
 
@@ -69,14 +71,14 @@ def test_the_mean_of_many_small_batches_is_the_closed_form(world):
 def test_one_batch_for_both_factors_is_biased_upwards(world, monkeypatch):
     network, row_map, target, truth = world
     objective = TwoHalves(network, row_map, target, batch=12)
-    drawn = objective._means
+    drawn = objective._noise
     kept = []
 
-    def twice(row_map, rng):
-        kept.append(drawn(row_map, rng) if len(kept) % 2 == 0 else kept[-1])
+    def twice(rng):
+        kept.append(drawn(rng) if len(kept) % 2 == 0 else kept[-1])
         return kept[-1]
 
-    monkeypatch.setattr(objective, "_means", twice)
+    monkeypatch.setattr(objective, "_noise", twice)
     found = losses(objective, 500)
     assert found.mean() - truth > 20 * found.std() / len(found) ** 0.5
 
@@ -117,3 +119,26 @@ def test_the_loss_is_the_weighted_product_of_both_gaps():
 def test_a_tiny_batch_still_has_a_row_of_each_class_in_each_half(world, batch):
     network, row_map, target, _ = world
     assert np.isfinite(losses(TwoHalves(network, row_map, target, batch=batch), 3)).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_recorded_step_computes_what_a_plain_one_does(world, monkeypatch):
+    network, row_map, target, _ = world
+    network = copy.deepcopy(network).cuda()
+    recorded = TwoHalves(network, copy.deepcopy(row_map), target, batch=40)
+    plain = TwoHalves(network, copy.deepcopy(row_map), target, batch=40)
+    monkeypatch.setattr(plain, "_record", lambda: None)
+    with fast_arithmetic(torch.device("cuda")):
+        found = [gradient(which, network, seed) for which in (recorded, plain) for seed in (1, 2)]
+    for (loss, slopes), (expected, expected_slopes) in zip(found[:2], found[2:], strict=True):
+        assert loss == pytest.approx(expected, rel=1e-5)
+        assert torch.allclose(slopes, expected_slopes, rtol=1e-4)
+    assert found[0][0] != found[1][0]
+
+
+def gradient(objective, network, seed):
+    network.zero_grad()
+    loss = objective.loss(torch.Generator("cuda").manual_seed(seed))
+    loss.backward()
+    return float(loss), network.slopes.grad.clone()

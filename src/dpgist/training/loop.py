@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from dpgist.encode import Encoder
 from dpgist.features.marginal import MarginalMap
+from dpgist.features.scattering import ScatteredFourier
 from dpgist.generators.binned import BinnedMixture
 from dpgist.generators.build import Generator, build_generator, default_sizes
 from dpgist.generators.mixture import MixtureGenerator
@@ -78,7 +79,7 @@ def train_generator(
     row_map = method.row_map(
         gist.schema, feature_seed=gist.feature_seed, released=gist.released.stages[:-1]
     )
-    training = training.resolved(encoder, where, binned=isinstance(row_map, MarginalMap))
+    training = training.resolved(encoder, where, **_facts(row_map))
     fit = _prepare(gist, row_map, training, encoder=encoder, rng=rng, device=where)
     saved = _checkpoint(checkpoint, gist, training, fit)
     fit.losses.extend(saved.restore() if saved else [])
@@ -100,6 +101,13 @@ def train_generator(
         training=asdict(training),
         losses=tuple(fit.losses),
     )
+
+
+def _facts(row_map: nn.Module) -> dict[str, Any]:
+    """What the default settings need to know of a row map."""
+    if isinstance(row_map, ScatteredFourier):
+        return {"scales": len(row_map.tops)}
+    return {"binned": isinstance(row_map, MarginalMap)}
 
 
 @contextmanager
@@ -164,7 +172,10 @@ def _prepare(
         objective=objective,
         target=target,
         optimiser=torch.optim.Adam(
-            generator.parameters(), betas=objective.betas, eps=objective.smallest_moment
+            generator.parameters(),
+            betas=objective.betas,
+            eps=objective.smallest_moment,
+            fused=device.type == "cuda",
         ),
         seed=int(rng.integers(2**63)),
         device=device,

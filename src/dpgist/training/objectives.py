@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -15,7 +18,13 @@ from dpgist.features.expected import expected_features
 from dpgist.features.scattering import ScatteredFourier
 from dpgist.generators.build import Network
 from dpgist.generators.mixture import MixtureGenerator
-from dpgist.training.matching import Target, class_means, matching_loss, two_half_loss
+from dpgist.training.matching import (
+    Target,
+    TargetTensors,
+    class_means,
+    matching_loss,
+    two_half_loss,
+)
 
 _SETTLING_BATCHES = 50
 _FREQUENCIES_AT_ONCE = 1000
@@ -82,7 +91,9 @@ class TwoHalves:
 
     A step draws two independent half batches, each with as many rows of every class, sorted by
     class. Each half goes through the network on its own: batch normalisation would tie rows of
-    one pass together. On CUDA convolutions run in bfloat16; features and loss are float32.
+    one pass together. On CUDA convolutions run in bfloat16; features and loss are float32; and the
+    hundreds of small kernels of a step are recorded once and replayed, because launching them one
+    by one takes longer than running them.
 
     With ``thinning`` above 1 each step looks at a part of the frequencies only, drawn anew, where a
     processor could not afford them all: features of a part are as long as those of the whole, so
@@ -106,27 +117,33 @@ class TwoHalves:
         thinning: int = 1,
     ) -> None:
         self._device = next(generator.parameters()).device
-        self._generator = generator
         row_map.to(self._device).requires_grad_(False)
-        self._target = target.on(self._device)
-        self._parts = _parts(row_map, self._target.means, thinning)
+        known = target.on(self._device)
         n_classes = len(target.class_weights)
         # Batch normalisation needs two rows at least.
         each = max(batch // (2 * n_classes), 2 if n_classes == 1 else 1)
-        codes = self._target.classes.repeat_interleave(each)
+        codes = known.classes.repeat_interleave(each)
         self._one_hot = functional.one_hot(codes, generator.n_classes).float()
+        self._n_noise = generator.n_noise
         self._half = generator.kind in HALF_KINDS and self._device.type == "cuda"
+        self._estimates: list[nn.Module] = [
+            _Estimate(
+                functools.partial(self._rows, generator),
+                generator,
+                part,
+                replace(known, means=means),
+            )
+            for part, means in _parts(row_map, known.means, thinning)
+        ]
+        self._recorded = False
 
     def loss(self, rng: torch.Generator) -> Tensor:
         """See :func:`two_half_loss`. Privacy: post-processing of a release."""
-        row_map, means = self._parts[self._drawn_part(rng)]
-        return two_half_loss(
-            self._means(row_map, rng),
-            self._means(row_map, rng),
-            means,
-            class_weights=self._target.class_weights,
-            loss_weights=self._target.loss_weights,
-        )
+        if self._device.type == "cuda" and not self._recorded:
+            self._record()
+        estimate = self._estimates[self._drawn_part(rng)]
+        loss: Tensor = estimate(self._noise(rng), self._noise(rng))
+        return loss
 
     @torch.no_grad()
     def settle(self, averaged: nn.Module, rng: torch.Generator) -> None:
@@ -141,28 +158,62 @@ class TwoHalves:
             norm.momentum = None  # a plain average over all batches
         averaged.train()
         for _ in range(_SETTLING_BATCHES if norms else 0):
-            self._rows(averaged, rng)
+            self._rows(averaged, self._noise(rng))
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
         averaged.eval()
 
+    def _record(self) -> None:
+        """Replace every estimate by its recording, which computes the same on new noise."""
+        noise = torch.randn(len(self._one_hot), self._n_noise, device=self._device)
+        for estimate in self._estimates:
+            torch.cuda.make_graphed_callables(estimate, (noise, noise.clone()))
+        self._recorded = True
+
     def _drawn_part(self, rng: torch.Generator) -> int:
-        if len(self._parts) == 1:
+        if len(self._estimates) == 1:
             return 0
-        drawn = torch.randint(len(self._parts), (1,), generator=rng, device=self._device)
+        drawn = torch.randint(len(self._estimates), (1,), generator=rng, device=self._device)
         return int(drawn)
 
-    def _means(self, row_map: nn.Module, rng: torch.Generator) -> list[Tensor]:
-        n_classes = len(self._target.class_weights)
-        features = row_map(self._rows(self._generator, rng))
-        return [class_means(part, n_classes) for part in features]
+    def _noise(self, rng: torch.Generator) -> Tensor:
+        shape = (len(self._one_hot), self._n_noise)
+        return torch.randn(shape, generator=rng, device=self._device)
 
-    def _rows(self, network: nn.Module, rng: torch.Generator) -> Tensor:
-        shape = (len(self._one_hot), self._generator.n_noise)
-        noise = torch.randn(shape, generator=rng, device=self._device)
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._half):
+    def _rows(self, network: nn.Module, noise: Tensor) -> Tensor:
+        # A recording must cast weights anew each time: no cache.
+        half = {"enabled": self._half, "cache_enabled": False}
+        with torch.autocast(self._device.type, torch.bfloat16, **half):
             rows: Tensor = network(noise, self._one_hot)
         return rows.float()
+
+
+class _Estimate(nn.Module):
+    """The loss as a function of two halves' noise; a module, so that CUDA can record it."""
+
+    def __init__(
+        self,
+        rows: Callable[[Tensor], Tensor],
+        generator: nn.Module,
+        row_map: nn.Module,
+        target: TargetTensors,
+    ) -> None:
+        super().__init__()
+        self._draw, self._target = rows, target
+        self.generator, self.row_map = generator, row_map
+
+    def forward(self, noise: Tensor, other: Tensor) -> Tensor:
+        return two_half_loss(
+            self._means(noise),
+            self._means(other),
+            self._target.means,
+            class_weights=self._target.class_weights,
+            loss_weights=self._target.loss_weights,
+        )
+
+    def _means(self, noise: Tensor) -> list[Tensor]:
+        n_classes = len(self._target.class_weights)
+        return [class_means(part, n_classes) for part in self.row_map(self._draw(noise))]
 
 
 def thinning_for(row_map: nn.Module, device: torch.device) -> int:
@@ -201,6 +252,9 @@ def _cut(means: Tensor, which: slice, size: int) -> Tensor:
 def fast_arithmetic(device: torch.device) -> Iterator[None]:
     """Let CUDA choose fast convolutions and TF32 while training runs, and only then.
 
+    A recorded step hands its gradients over from the stream it was recorded on, of which PyTorch
+    warns once; the wait costs nothing next to a step.
+
     Privacy: none needed; no private row is summed in here.
     """
     if device.type != "cuda":
@@ -211,7 +265,9 @@ def fast_arithmetic(device: torch.device) -> Iterator[None]:
     backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The AccumulateGrad node's stream", UserWarning)
+            yield
     finally:
         backends.cudnn.benchmark = before[0]
         torch.set_float32_matmul_precision(before[1])

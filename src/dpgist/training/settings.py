@@ -47,10 +47,14 @@ class Training:
             known = ", ".join(("auto", *KINDS))
             raise ValueError(f"generator must be one of {known}, got {self.generator!r}")
 
-    def resolved(self, encoder: Encoder, device: torch.device, *, binned: bool = False) -> Training:
+    def resolved(
+        self, encoder: Encoder, device: torch.device, *, binned: bool = False, scales: int = 2
+    ) -> Training:
         """The same with every None that matters replaced.
 
         ``binned`` is for a mixture over released bins, whose steps are quick and end by themselves.
+        ``scales`` says at how many length scales images were released: finer detail takes longer to
+        learn, and each narrower scale doubles the steps.
 
         Privacy: public facts only.
         """
@@ -63,7 +67,7 @@ class Training:
             rate = self.learning_rate or 0.1
             return Training(steps=steps, learning_rate=rate, generator=kind, **sizes)
         laptop = kind == "residual" and device.type == "cpu"
-        usual = {"network": 2000, "residual": 1000 if laptop else 3000}
+        usual = {"network": 2000, "residual": 1000 if laptop else 1500 * 2 ** (scales - 1)}
         return replace(
             chosen,
             steps=self.steps or usual.get(kind, 4000),
