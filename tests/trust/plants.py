@@ -18,6 +18,7 @@ import torch
 import dpgist as dg
 from dpgist import artefact, gist, workflow
 from dpgist.encode import Encoder
+from dpgist.features.marked import Marked
 from dpgist.privacy import curator, lattice, ledger, noise, rowmap, sensitivity
 from dpgist.privacy.plan import COUNTS, HEALTH
 
@@ -101,6 +102,11 @@ def float32_norm_and_rint(features, block):
 def trusted_sign(features, block):
     """Believes the declaration that a block is never negative."""
     return _to_grid(features, replace(block, non_negative=False))
+
+
+def trusted_marks(features, block):
+    """Believes that a row is in a cell once."""
+    return features.places if isinstance(features, Marked) else _to_grid(features, block)
 
 
 def every_class(grid, codes, n_classes):
@@ -201,6 +207,7 @@ PLANTS = [
     Plant("no finite check", rowmap, "to_grid", no_finite_check, "T-SENS"),
     Plant("float32 norm and rint", rowmap, "to_grid", float32_norm_and_rint, "T-SENS"),
     Plant("trusted sign", rowmap, "to_grid", trusted_sign, "T-SENS"),
+    Plant("trusted marks", rowmap, "to_grid", trusted_marks, "T-SENS"),
     Plant("row in every class", curator, "class_sums", every_class, "T-SENS"),
     Plant("sensitivity 1 for 2", sensitivity, "_squared_distance", one_for_two, "T-SENS"),
     Plant("health forgotten", sensitivity, "_squared_distance", health_forgotten, "T-SENS"),

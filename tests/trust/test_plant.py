@@ -45,6 +45,7 @@ CHECKS = {
         test_sens.test_any_numbers_become_bounded_integers,
         test_sens.test_one_row_of_anything_moves_the_statistic_by_at_most_its_sensitivity,
         lambda: test_sens.test_unit_rows_of_either_precision_stay_inside_in_integers("f4", 20),
+        lambda: test_sens.test_a_place_twice_or_one_mark_too_many_leaves_no_bound([2, 2, 2]),
     ],
     "T-LEDGER": [
         test_ledger.test_sixty_seven_releases_of_a_tenth_fit_and_the_next_does_not,

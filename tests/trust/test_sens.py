@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgist.features.looked import LookedUp
-from dpgist.privacy import lattice, rowmap
+from dpgist.features.marked import Marked
+from dpgist.privacy import curator, lattice, rowmap
 from dpgist.privacy.plan import Block, Relation
 from dpgist.privacy.sensitivity import l2_sensitivity
 from tests.trust.worlds import (
@@ -121,6 +122,42 @@ def test_rows_of_a_good_table_keep_their_norm():
         grid = numbers_of(lattice.to_grid(looked_up, Block(name="b", length=100)))
         assert min(norms_squared(grid)) > 0.999 * 4**20
         assert torch.equal(grid[3, 4::50], (table[154].double() * 2**20).trunc().to(grid.dtype))
+
+
+def check_marks_are_bounded_counts(places, block):
+    """The sum of one row of marks, whatever its places, is that row's integers."""
+    grid = rowmap.to_grid(Marked(places=torch.tensor([places]), length=block.length), block)
+    total = torch.zeros(1, block.length, dtype=torch.int64)
+    try:
+        curator.count_marks(total, grid, torch.zeros(1, dtype=torch.int64), block)
+    except (IndexError, RuntimeError):  # the curator would say only that the pass failed
+        return
+    assert norms_squared(total)[0] <= block.bound_squared * 4**block.bits, "norm above its bound"
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.integers(-3, 9), min_size=1, max_size=7), st.integers(1, 6))
+def test_no_row_of_marks_leaves_its_bound_wherever_it_points(places, bound_squared):
+    block = Block(name="b", length=6, bound_squared=bound_squared, non_negative=True)
+    check_marks_are_bounded_counts(places, block)
+
+
+@pytest.mark.parametrize("places", [[2, 2, 2], [0, 1, 2], [5, 5, 6]])
+def test_a_place_twice_or_one_mark_too_many_leaves_no_bound(places):
+    block = Block(name="b", length=6, bound_squared=2, non_negative=True)
+    check_marks_are_bounded_counts(places, block)
+
+
+def test_marks_are_counted_as_their_vectors_would_be_summed():
+    rng = np.random.default_rng(11)
+    places = np.stack([rng.permutation(10)[:4] for _ in range(300)])  # place 9 is nowhere
+    codes = torch.from_numpy(rng.integers(0, 3, 300))
+    marked = Marked(places=torch.from_numpy(places), length=9)
+    block = Block(name="b", length=9, bits=4, bound_squared=4, non_negative=True)
+    totals = torch.zeros(3, 9, dtype=torch.int64)
+    lattice.count_marks(totals, lattice.to_grid(marked, block), codes, block)
+    dense = lattice.to_grid(marked.dense(), block)
+    assert torch.equal(totals, lattice.class_sums(dense, codes, 3))
 
 
 def test_pairs_are_summed_as_all_firsts_and_then_all_seconds():

@@ -114,7 +114,8 @@ def test_leaves_of_few_steps_are_the_steps_and_bounds_are_leaves_of_their_own():
 def test_a_row_has_one_leaf_and_one_node_of_each_level_per_column():
     leaves = column_leaves(Encoder(LONG), most=300)
     row_map = LeafMap(leaves)
-    (marks,) = row_map(torch.from_numpy(encoded(long_table(), LONG).rows))
+    (marked,) = row_map(torch.from_numpy(encoded(long_table(), LONG).rows))
+    marks = marked.dense()
     assert marks.shape[1] == row_map.length == sum(sum(own.levels) for own in leaves)
     assert set(np.unique(marks)) == {0.0, 1.0}
     assert int(marks.sum(dim=1).max()) == row_map.bound_squared
@@ -255,7 +256,8 @@ def test_the_closed_form_equals_the_mean_over_drawn_rows(gist):
     n = 40_000
     for code in range(2):
         rows = mixture.sample(np.full(n, code), rng=rng(code))
-        found = [part.double().mean(dim=0) for part in row_map(torch.from_numpy(rows))]
+        marked = row_map(torch.from_numpy(rows))
+        found = [part.dense().double().mean(dim=0) for part in marked]
         for mean, part in zip(expected, found, strict=True):
             error = (mean[code].double() - part).abs()
             assert float(error.max()) < 5 * (0.25 / n) ** 0.5

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from dpgist.features.binning import Binning
 from dpgist.features.leaves import BRANCHES, Leaves
+from dpgist.features.marked import Marked
 from dpgist.features.support import Support
 
 Floats = npt.NDArray[np.float64]
@@ -71,7 +72,7 @@ class LeafMap(nn.Module):
         """How many leaves and nodes all columns have together."""
         return sum(sum(own.levels) for own in self._leaves)
 
-    def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, rows: Tensor) -> tuple[Marked, ...]:
         places, start = [], 0
         for own in self._leaves:
             codes = own.codes(rows)
@@ -80,7 +81,7 @@ class LeafMap(nn.Module):
                 there = codes < (own.count if depth == 0 else own.ordered)
                 places.append(torch.where(there, start + nodes, self.length))
                 start += size
-        return (_indicators(torch.stack(places, dim=1), self.length),)
+        return (Marked(places=torch.stack(places, dim=1), length=self.length),)
 
     def by_column(self, sums: Floats) -> list[list[Floats]]:
         """Counts of one vector, per column and level. Privacy: a function of its argument."""
@@ -129,16 +130,16 @@ class MarginalMap(nn.Module):
         """How many bins the columns have together."""
         return sum(self.sizes)
 
-    def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, rows: Tensor) -> tuple[Marked, ...]:
         bins = [
             _looked_up(binning.leaf_bins(own), own.codes(rows))
             for own, binning in zip(self.leaves, self.binnings, strict=True)
         ]
         singles = [self._single(j, bins[j]) for j in range(len(bins))]
-        marginals = [_indicators(torch.stack(singles, dim=1), self.single_length)]
+        marginals = [Marked(places=torch.stack(singles, dim=1), length=self.single_length)]
         if self.pairs:
-            places = self._pair_places(bins)
-            marginals.insert(0, _indicators(torch.stack(places, dim=1), self.pair_length))
+            places = torch.stack(self._pair_places(bins), dim=1)
+            marginals.insert(0, Marked(places=places, length=self.pair_length))
         return tuple(marginals)
 
     def _single(self, column: int, bins: Tensor) -> Tensor:
@@ -168,12 +169,6 @@ def _partners(pairs: Sequence[Pair]) -> dict[int, tuple[int, ...]]:
 def _looked_up(table: npt.NDArray[np.int64], codes: Tensor) -> Tensor:
     """The table's entries; -1 for codes beyond its end."""
     return torch.from_numpy(np.append(table, -1))[codes]
-
-
-def _indicators(places: Tensor, length: int) -> Tensor:
-    """Ones at the places of each row; the place ``length`` is nowhere."""
-    marks = torch.zeros(len(places), length + 1)
-    return marks.scatter_(1, places, 1.0)[:, :length]
 
 
 def choose_pairs(n_columns: int, *, most: int, rng: np.random.Generator) -> tuple[Pair, ...]:

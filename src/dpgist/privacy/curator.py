@@ -24,7 +24,7 @@ import torch
 from dpgist.encode import EncodedRows, Encoder
 from dpgist.errors import PrivacyError
 from dpgist.privacy.accounting import mu_from_units, units_of
-from dpgist.privacy.lattice import class_sums, to_grid
+from dpgist.privacy.lattice import class_sums, count_marks, to_grid
 from dpgist.privacy.ledger import Ledger, LedgerStamp
 from dpgist.privacy.noise import LARGEST_STD, add_rounded_gaussian
 from dpgist.privacy.opening import opened
@@ -270,23 +270,22 @@ class RowSummation:
             encoded = self._encoder.encode(batch)
             for start in range(0, len(encoded.labels), self._map.block_rows):
                 part = _cut(encoded, start, start + self._map.block_rows)
-                for total, sums in zip(totals, self._block_sums(part), strict=True):
-                    total += sums
+                self._add_block(totals, part)
         return totals
 
-    def _block_sums(self, encoded: EncodedRows) -> list[npt.NDArray[np.int64]]:
-        """Exact sums of one block of rows; the map sees it padded to the fixed shape."""
+    def _add_block(self, totals: _Sums, encoded: EncodedRows) -> None:
+        """Add exact sums of one block of rows; the map sees it padded to the fixed shape."""
         n_rows = len(encoded.labels)
         codes = torch.from_numpy(encoded.labels)
         nowhere = torch.zeros_like(codes)
         padded = self._map(_padded(encoded.rows, self._map.block_rows))
         grids = [*(grid[:n_rows] for grid in padded), *self._own_grids(encoded)]
-        return [
-            class_sums(
-                grid, codes if block.labelled else nowhere, _classes(block, self._encoder)
-            ).numpy()
-            for grid, block in zip(grids, self._blocks, strict=True)
-        ]
+        for total, grid, block in zip(totals, grids, self._blocks, strict=True):
+            own = codes if block.labelled else nowhere
+            if grid.dtype == torch.int64:
+                count_marks(torch.from_numpy(total), grid, own, block)
+            else:
+                total += class_sums(grid, own, len(total)).numpy()
 
     def _own_grids(self, encoded: EncodedRows) -> list[torch.Tensor]:
         present = torch.ones(len(encoded.labels), 1, dtype=torch.float64)

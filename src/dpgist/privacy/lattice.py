@@ -14,6 +14,7 @@ import math
 import torch
 
 from dpgist.features.looked import LookedUp
+from dpgist.features.marked import Marked
 from dpgist.privacy.plan import Block
 
 _SHRINK = 1 + 2.0**-40  # a row scaled down to its bound ends just inside
@@ -31,7 +32,7 @@ def grid_bits(rows_about: int | None, length: int) -> int:
     return 26 if (rows_about or 0) > 10**6 or length > 10**5 else 20
 
 
-def to_grid(features: torch.Tensor | LookedUp, block: Block) -> torch.Tensor:
+def to_grid(features: torch.Tensor | LookedUp | Marked, block: Block) -> torch.Tensor:
     """Bound each row's features and truncate them to the block's grid.
 
     Features are clamped at 0 if the block is declared non-negative and truncated toward 0. A row
@@ -40,6 +41,7 @@ def to_grid(features: torch.Tensor | LookedUp, block: Block) -> torch.Tensor:
     The integers come in float32 if the features do and no row in its bound can leave its exact
     range, otherwise in float64. Of features in a table the table is bounded instead, and its pairs
     come as complex numbers (one look at the table each): real parts first, then imaginary ones.
+    Indicators come as the places of their ones, int64.
 
     Guarantee: every returned row holds integers with squared norm at most
     ``bound_squared * 4**bits`` (and none below 0 if non-negative), for any input.
@@ -48,6 +50,8 @@ def to_grid(features: torch.Tensor | LookedUp, block: Block) -> torch.Tensor:
     """
     if isinstance(features, LookedUp):
         return _looked_up(features, block)
+    if isinstance(features, Marked):
+        return _marked(features, block)
     features = features.to(_held_in(features.dtype, block))
     grid = torch.empty_like(features)
     at_once = max(1, _CELLS_AT_ONCE // block.length)
@@ -72,6 +76,19 @@ def _looked_up(features: LookedUp, block: Block) -> torch.Tensor:
     whole = torch.where(whole.square().sum(dim=1, keepdim=True) <= most, whole, 0.0)
     table = torch.view_as_complex(whole.to(_held_in(features.pairs.dtype, block)))
     return table.index_select(0, features.places.reshape(-1)).view(features.places.shape)
+
+
+def _marked(features: Marked, block: Block) -> torch.Tensor:
+    """Places in order; a row with one twice, out of range, or with too many ones is nowhere.
+
+    So a row has at most ``bound_squared`` coordinates at 1 and none above: the bound, exactly.
+    """
+    places = features.places.to(torch.int64).sort(dim=1).values
+    there = places < block.length
+    twice = ((places[:, 1:] == places[:, :-1]) & there[:, 1:]).any(dim=1)
+    ranged = (places[:, 0] >= 0) & (places[:, -1] <= block.length)
+    good = ranged & ~twice & (there.sum(dim=1) <= block.bound_squared)
+    return torch.where(good[:, None], places, block.length)
 
 
 def _held_in(dtype: torch.dtype, block: Block) -> torch.dtype:
@@ -127,6 +144,18 @@ def check_grid(block: Block, block_rows: int, rows_about: int | None) -> None:
     largest = _largest(block)
     if block_rows * largest > 2**53 or (rows_about or 0) * largest > 2**60:
         raise ValueError(f"block {block.name}: too many rows for its grid; use fewer bits")
+
+
+def count_marks(
+    totals: torch.Tensor, grid: torch.Tensor, codes: torch.Tensor, block: Block
+) -> None:
+    """Count the marks of each class: add 2^bits, which is 1, at every place of int64 totals.
+
+    Privacy: exact, like :func:`class_sums`.
+    """
+    there = grid < block.length
+    flat = (codes[:, None] * block.length + grid)[there]
+    totals.view(-1).index_add_(0, flat, torch.full_like(flat, 2**block.bits))
 
 
 def class_sums(grid: torch.Tensor, codes: torch.Tensor, n_classes: int) -> torch.Tensor:
