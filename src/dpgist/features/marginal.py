@@ -119,6 +119,7 @@ class MarginalMap(nn.Module):
         self.sizes = tuple(binning.n_bins for binning in binnings)
         self.firsts = tuple(int(first) for first in np.cumsum([0, *self.sizes])[:-1])
         self.partners = _partners(pairs)
+        self._layout = self._laid_out()
 
     @property
     def pair_length(self) -> int:
@@ -131,32 +132,31 @@ class MarginalMap(nn.Module):
         return sum(self.sizes)
 
     def forward(self, rows: Tensor) -> tuple[Marked, ...]:
-        bins = [
-            _looked_up(binning.leaf_bins(own), own.codes(rows))
-            for own, binning in zip(self.leaves, self.binnings, strict=True)
-        ]
-        singles = [self._single(j, bins[j]) for j in range(len(bins))]
-        marginals = [Marked(places=torch.stack(singles, dim=1), length=self.single_length)]
+        each = zip(self.leaves, self.binnings, strict=True)
+        bins = torch.stack(
+            [_looked_up(binning.leaf_bins(own), own.codes(rows)) for own, binning in each], dim=1
+        )
+        singles = torch.where(bins < 0, self.single_length, bins + torch.tensor(self.firsts))
+        marginals = [Marked(places=singles, length=self.single_length)]
         if self.pairs:
-            places = torch.stack(self._pair_places(bins), dim=1)
-            marginals.insert(0, Marked(places=places, length=self.pair_length))
+            marginals.insert(0, Marked(places=self._pair_places(bins), length=self.pair_length))
         return tuple(marginals)
 
-    def _single(self, column: int, bins: Tensor) -> Tensor:
-        return torch.where(bins < 0, self.single_length, bins + self.firsts[column])
+    def _pair_places(self, bins: Tensor) -> Tensor:
+        first, second, begin, width = self._layout
+        one, other = bins[:, first], bins[:, second]
+        nowhere = (one < 0) | (other < 0)
+        return torch.where(nowhere, self.pair_length, begin + one * width + other)
 
-    def _pair_places(self, bins: Sequence[Tensor]) -> list[Tensor]:
-        places, start = [], 0
+    def _laid_out(self) -> tuple[Tensor, ...]:
+        """Of each pair: its columns, where its cells begin, how long a row of its matrix is."""
+        layout, start = [], 0
         for i, partners in self.partners.items():
-            width = sum(self.sizes[j] for j in partners)
-            column = 0
-            for j in partners:
-                place = start + bins[i] * width + column + bins[j]
-                nowhere = (bins[i] < 0) | (bins[j] < 0)
-                places.append(torch.where(nowhere, self.pair_length, place))
-                column += self.sizes[j]
-            start += self.sizes[i] * width
-        return places
+            sizes = [self.sizes[j] for j in partners]
+            begins = start + np.cumsum([0, *sizes[:-1]])
+            layout += [(i, j, at, sum(sizes)) for j, at in zip(partners, begins, strict=True)]
+            start += self.sizes[i] * sum(sizes)
+        return torch.from_numpy(np.array(layout, np.int64).reshape(-1, 4)).unbind(dim=1)
 
 
 def _partners(pairs: Sequence[Pair]) -> dict[int, tuple[int, ...]]:
