@@ -12,6 +12,7 @@ from dpgist.errors import DataError
 from dpgist.methods.marginal import Marginal
 from dpgist.methods.merf import Merf, suggest_features
 from dpgist.methods.scattering import Scattering
+from dpgist.methods.stages import settings
 from dpgist.privacy.plan import Budget, Plan
 from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
@@ -51,14 +52,6 @@ class Method(Protocol):
 METHODS: dict[str, type[Marginal | Merf | Scattering]] = {
     kind.name: kind for kind in (Marginal, Merf, Scattering)
 }
-
-
-def settings(method: Method) -> dict[str, Any]:
-    """A method's settings as JSON-able data.
-
-    Privacy: public facts only.
-    """
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(method).items()}
 
 
 def method_from(name: str, settings: Mapping[str, Any]) -> Method:

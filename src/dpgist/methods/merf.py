@@ -14,6 +14,7 @@ from dpgist.encode import Encoder
 from dpgist.features.compose import ChoiceMap, SideBySide
 from dpgist.features.fourier import FourierMap, draw_frequencies, draw_pixel_frequencies
 from dpgist.methods.scale import paid_scale, scale_query
+from dpgist.methods.stages import recipe_of, refuse_bad_share, two_stages
 from dpgist.privacy.accounting import mu_of
 from dpgist.privacy.lattice import grid_bits
 from dpgist.privacy.plan import Block, Budget, Plan, Query, Relation, Stage
@@ -90,10 +91,7 @@ class Merf:
             raise ValueError("block weights must be finite and above 0")
         if self.length_scale not in ("public", "paid"):
             raise ValueError(f"length_scale must be public or paid, got {self.length_scale!r}")
-        if not 0.001 <= self.scale_share <= 0.999:
-            raise ValueError(
-                f"scale_share must lie between 0.001 and 0.999, got {self.scale_share}"
-            )
+        refuse_bad_share("scale_share", self.scale_share)
 
     def settled(self, schema: Schema, budget: Budget) -> Merf:
         """The same: nothing here depends on the budget."""
@@ -110,14 +108,8 @@ class Merf:
 
         if self.length_scale == "public":
             return Plan(stages=(Stage(share=Fraction(1), query=embedding),))
-        first = scale_query(encoder, self._recipe(schema, feature_seed))
-        share = Fraction(self.scale_share).limit_denominator(1000)
-        return Plan(
-            stages=(
-                Stage(share=share, query=lambda released: first),
-                Stage(share=1 - share, query=embedding),
-            )
-        )
+        first = scale_query(encoder, recipe_of(self, schema, feature_seed))
+        return two_stages(first, embedding, share=self.scale_share)
 
     def row_map(
         self,
@@ -147,16 +139,8 @@ class Merf:
             row_map=row_map,
             blocks=blocks,
             batched=True,
-            recipe={**self._recipe(schema, feature_seed), "distance": distance},
+            recipe={**recipe_of(self, schema, feature_seed), "distance": distance},
         )
-
-    def _recipe(self, schema: Schema, feature_seed: int) -> dict[str, Any]:
-        return {
-            "method": self.name,
-            "settings": _settings(self),
-            "schema": schema.to_dict(),
-            "feature_seed": feature_seed,
-        }
 
     def _weights(self) -> tuple[tuple[str, float], ...]:
         return (
@@ -244,8 +228,3 @@ def _block(name: str, feature_map: Any, *, weight: float, schema: Schema) -> Blo
         non_negative=name == CHOICES,
         labelled=schema.label is not None,
     )
-
-
-def _settings(method: Merf) -> dict[str, Any]:
-    """JSON-able twin of the settings."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(method).items()}
