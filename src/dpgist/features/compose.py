@@ -44,12 +44,16 @@ class ChoiceMap(nn.Module):
 class SideBySide(nn.Module):
     """Apply several maps to the same rows: one (B, length) tensor per block.
 
+    ``loss_factors`` multiply the blocks' weights in the training loss, and nothing else; none
+    leaves them as the release weighs them.
+
     Privacy: none by itself; row-wise if each of its maps is.
     """
 
-    def __init__(self, maps: Iterable[nn.Module]) -> None:
+    def __init__(self, maps: Iterable[nn.Module], loss_factors: Sequence[float] = ()) -> None:
         super().__init__()
         self.maps = nn.ModuleList(maps)
+        self.loss_factors = tuple(loss_factors)
 
     def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
         return tuple(feature_map(rows) for feature_map in self.maps)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from dpgist.encode import Slot
+from dpgist.features.subsets import Subset, halves_of
 
 HIGHEST_ORDER = 200
 Categories = Literal["indicators", "codes"]
-Subset = tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,13 +71,37 @@ def centred(length_scale: float, order: int) -> Expansion:
     Privacy: a rule of public numbers only.
     """
     places = np.linspace(0.0, 0.5, 26)
-    best = (-1.0, 0.0, 0.0)
+    best = (-1.0, 0.5)
     for rho in np.arange(0.02, 1.0, 0.02).tolist():
-        stretch = math.sqrt((1 - rho**2) / (2 * rho)) / length_scale
-        features = mehler(torch.tensor(places[:, None] * stretch), torch.tensor([rho]), order)
-        best = max(best, (float(features.square().sum(dim=2).min()), rho, stretch))
-    _, rho, stretch = best
+        stretch = at_length_scale(length_scale, order, rho=rho).stretch
+        rhos = torch.tensor([rho], dtype=torch.float64)
+        features = mehler(torch.tensor(places[:, None] * stretch), rhos, order)
+        best = max(best, (float(features.square().sum(dim=2).min()), rho))
+    return at_length_scale(length_scale, order, rho=best[1])
+
+
+def at_length_scale(length_scale: float, order: int, *, rho: float) -> Expansion:
+    """The expansion of a kernel around the middle of the range, with a rho of one's own.
+
+    Privacy: arithmetic on public numbers.
+    """
+    stretch = math.sqrt((1 - rho**2) / (2 * rho)) / length_scale
     return Expansion(order=order, rho=rho, stretch=stretch, centre=0.5)
+
+
+def for_spread(length_scale: float, order: int, *, spread: float) -> Expansion:
+    r"""The expansion whose terms fall off fastest on average over N(0, spread^2).
+
+    .. math:: \rho = \frac{b}{a + b + \sqrt{a^2 + 2ab}}, \qquad
+              a = \frac{1}{4 \tau^2},\; b = \frac{1}{2 \ell^2}
+
+    Symbols: :math:`\tau` is ``spread``. Reference: Rasmussen and Williams 2006, section 4.3.1.
+
+    Privacy: arithmetic on public numbers.
+    """
+    a, b = 1.0 / (4.0 * spread**2), 1.0 / (2.0 * length_scale**2)
+    rho = b / (a + b + math.sqrt(a**2 + 2.0 * a * b))
+    return at_length_scale(length_scale, order, rho=rho)
 
 
 def mehler(points: Tensor, rho: Tensor, order: int) -> Tensor:
@@ -158,15 +181,21 @@ class Column:
 
 
 def columns_of(
-    slots: Sequence[Slot], expansion: Expansion, *, categories: Categories = "indicators"
+    slots: Sequence[Slot],
+    expansion_of: Callable[[str], Expansion],
+    *,
+    categories: Categories = "indicators",
 ) -> tuple[Column, ...]:
     """Every column of an encoded row, each pixel of an image by itself.
+
+    ``expansion_of`` gives a column's own order and rho by its name.
 
     Privacy: public facts only.
     """
     columns: list[Column] = []
     gates = {slot.gate for slot in slots}
     for slot in slots:
+        expansion = expansion_of(slot.column)
         if slot.kind == "image":
             pixels = range(slot.start, slot.start + slot.width)
             columns += [Column(start=at, width=1, expansion=expansion) for at in pixels]
@@ -323,16 +352,19 @@ def outer(factors: Sequence[Tensor]) -> Tensor:
     return product
 
 
-def halves_of(subsets: Sequence[Subset]) -> Mapping[Subset, tuple[Subset, ...]]:
-    """For each first half of some subsets the second halves, in order.
+def draw_directions(
+    n_pairs: int, n_pixels: int, rng: np.random.Generator
+) -> npt.NDArray[np.float32]:
+    """Normal directions (2 n_pairs, pixels), with a quarter of their share of mean brightness.
 
-    Privacy: public facts only.
+    Images differ more in how bright they are than in anything else; left as it is, that one
+    direction would take up most of every expansion's reach.
+
+    Privacy: none needed; public randomness alone.
     """
-    cut = sorted((subset[: len(subset) // 2], subset[len(subset) // 2 :]) for subset in subsets)
-    return {
-        first: tuple(second for _, second in own)
-        for first, own in itertools.groupby(cut, lambda halves: halves[0])
-    }
+    directions = rng.standard_normal((2 * n_pairs, n_pixels), dtype=np.float32)
+    directions -= 0.75 * directions.mean(axis=1, keepdims=True)
+    return directions
 
 
 def product_size(columns: Sequence[Column], subset: Subset) -> int:
@@ -358,28 +390,26 @@ class ProjectionMap(nn.Module):
     directions: Tensor
     rho: Tensor
 
-    def __init__(
-        self, directions: npt.NDArray[np.floating[Any]], expansion: Expansion, *, group: int = 2
-    ) -> None:
+    def __init__(self, directions: npt.NDArray[np.floating[Any]], expansion: Expansion) -> None:
         super().__init__()
-        self.expansion, self.group = expansion, group
+        self.expansion = expansion
         self.register_buffer("directions", torch.as_tensor(directions, dtype=torch.float32))
         self.register_buffer("rho", torch.tensor([expansion.rho], dtype=torch.float64))
 
     @property
     def n_products(self) -> int:
-        """How many products of ``group`` directions there are."""
-        return len(self.directions) // self.group
+        """How many pairs of directions there are."""
+        return len(self.directions) // 2
 
     @property
     def length(self) -> int:
         """How many numbers a row is mapped to."""
-        return self.n_products * (self.expansion.order + 1) ** self.group
+        return self.n_products * (self.expansion.order + 1) ** 2
 
     def forward(self, rows: Tensor) -> Tensor:
         centred_rows = rows.to(self.directions.dtype) - self.expansion.centre
         points = centred_rows @ self.directions.T * self.expansion.stretch
         features = mehler(points, self.rho, self.expansion.order)
-        factors = features.unflatten(1, (self.n_products, self.group)).flatten(0, 1).unbind(dim=1)
+        factors = features.unflatten(1, (self.n_products, 2)).flatten(0, 1).unbind(dim=1)
         products = outer(factors).reshape(len(rows), -1)
         return products * (1.0 / math.sqrt(self.n_products))

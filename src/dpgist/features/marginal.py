@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,10 +11,10 @@ from torch import Tensor, nn
 
 from dpgist.features.binning import Binning
 from dpgist.features.leaves import BRANCHES, Leaves
+from dpgist.features.subsets import Pair, halves_of
 from dpgist.features.support import Support
 
 Floats = npt.NDArray[np.float64]
-Pair = tuple[int, int]
 
 _CLOSE = 1e-9  # encoded cells are exact up to rounding
 
@@ -98,7 +97,7 @@ class MarginalMap(nn.Module):
     Symbols: :math:`b_j` is the bin of column j, whose leaves are the ``most_leaves`` finest cells
     of :func:`~dpgist.features.leaves.column_leaves`. Squared norms are the number of pairs and of
     columns. The coordinates of all pairs (i, .) lie in one matrix, bins of i by bins of its
-    partners, as :class:`~dpgist.features.expected.ExpectedPairs` computes them.
+    partners, as :class:`~dpgist.features.expected.ExpectedProducts` computes them.
 
     Privacy: none by itself; a pure map of the rows it is given, its bins are public or released.
     """
@@ -117,7 +116,7 @@ class MarginalMap(nn.Module):
         self.pairs = tuple(pairs)
         self.sizes = tuple(binning.n_bins for binning in binnings)
         self.firsts = tuple(int(first) for first in np.cumsum([0, *self.sizes])[:-1])
-        self.partners = _partners(pairs)
+        self.halves = halves_of(pairs)
 
     @property
     def pair_length(self) -> int:
@@ -146,23 +145,16 @@ class MarginalMap(nn.Module):
 
     def _pair_places(self, bins: Sequence[Tensor]) -> list[Tensor]:
         places, start = [], 0
-        for i, partners in self.partners.items():
-            width = sum(self.sizes[j] for j in partners)
+        for (i,), partners in self.halves.items():
+            width = sum(self.sizes[j] for (j,) in partners)
             column = 0
-            for j in partners:
+            for (j,) in partners:
                 place = start + bins[i] * width + column + bins[j]
                 nowhere = (bins[i] < 0) | (bins[j] < 0)
                 places.append(torch.where(nowhere, self.pair_length, place))
                 column += self.sizes[j]
             start += self.sizes[i] * width
         return places
-
-
-def _partners(pairs: Sequence[Pair]) -> dict[int, tuple[int, ...]]:
-    """For each first column of a pair its second ones, in order."""
-    return {
-        i: tuple(j for _, j in own) for i, own in itertools.groupby(sorted(pairs), lambda p: p[0])
-    }
 
 
 def _looked_up(table: npt.NDArray[np.int64], codes: Tensor) -> Tensor:
@@ -174,24 +166,3 @@ def _indicators(places: Tensor, length: int) -> Tensor:
     """Ones at the places of each row; the place ``length`` is nowhere."""
     marks = torch.zeros(len(places), length + 1)
     return marks.scatter_(1, places, 1.0)[:, :length]
-
-
-def choose_pairs(n_columns: int, *, most: int, rng: np.random.Generator) -> tuple[Pair, ...]:
-    """All pairs of columns, or about ``most`` of them: each column in equally many.
-
-    Too many pairs are thinned to a circulant graph on shuffled columns, one of its shifts being 1,
-    so that it is connected.
-
-    Privacy: none needed; depends on public numbers and public randomness alone.
-    """
-    everyone = list(itertools.combinations(range(n_columns), 2))
-    if len(everyone) <= most:
-        return tuple(everyone)
-    order = rng.permutation(n_columns)
-    shifts = 2 + rng.permutation((n_columns - 1) // 2 - 1)[: max(most // n_columns, 2) - 1]
-    pairs = {
-        tuple(sorted((int(order[i]), int(order[(i + shift) % n_columns]))))
-        for shift in (1, *shifts)
-        for i in range(n_columns)
-    }
-    return tuple(sorted((a, b) for a, b in pairs))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 from torch import nn
 
 from dpgist.errors import DataError
+from dpgist.methods.hermite import Hermite
 from dpgist.methods.marginal import Marginal
 from dpgist.methods.merf import Merf, suggest_features
 from dpgist.methods.scattering import Scattering
@@ -19,6 +20,7 @@ from dpgist.schema import Schema
 
 __all__ = [
     "METHODS",
+    "Hermite",
     "Marginal",
     "Merf",
     "Method",
@@ -49,8 +51,8 @@ class Method(Protocol):
     ) -> nn.Module: ...
 
 
-METHODS: dict[str, type[Marginal | Merf | Scattering]] = {
-    kind.name: kind for kind in (Marginal, Merf, Scattering)
+METHODS: dict[str, type[Hermite | Marginal | Merf | Scattering]] = {
+    kind.name: kind for kind in (Hermite, Marginal, Merf, Scattering)
 }
 
 

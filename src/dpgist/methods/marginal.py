@@ -12,7 +12,8 @@ from dpgist.encode import Encoder
 from dpgist.errors import DataError
 from dpgist.features.binning import Binning, Resolution, binning, bins_for
 from dpgist.features.leaves import Leaves, column_leaves
-from dpgist.features.marginal import LeafMap, MarginalMap, Pair, choose_pairs
+from dpgist.features.marginal import LeafMap, MarginalMap
+from dpgist.features.subsets import Pair, choose_pairs
 from dpgist.methods.histogram import BITS, LEAVES, leaf_query, released_total
 from dpgist.methods.stages import recipe_of, refuse_bad_share, two_stages
 from dpgist.privacy.plan import Block, Budget, Plan, Query

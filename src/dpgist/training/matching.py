@@ -54,13 +54,17 @@ def _floats(values: Vector, device: torch.device) -> Tensor:
     return torch.tensor(values, dtype=torch.float32, device=device)
 
 
-def target_from(released: Released, *, class_allowed: tuple[bool, ...]) -> Target:
+def target_from(
+    released: Released, *, class_allowed: tuple[bool, ...], loss_factors: Sequence[float] = ()
+) -> Target:
     r"""Divide the released sums by the released counts.
 
-    .. math:: \tilde\mu_{b,c} = \tilde S_{b,c} / \tilde m_c, \qquad \lambda_b \propto 1/\sigma_b^2
+    .. math:: \tilde\mu_{b,c} = \tilde S_{b,c} / \tilde m_c, \qquad
+              \lambda_b \propto \gamma_b / \sigma_b^2
 
     Symbols: :math:`\tilde S_{b,c}` noisy sum of block b in class c, :math:`\tilde m_c` noisy count,
-    :math:`\sigma_b` noise of the block: the loss weighs every block by its precision. A class
+    :math:`\sigma_b` noise of the block: the loss weighs every block by its precision, and by
+    ``loss_factors`` :math:`\gamma_b` beside it, which are free to choose after a release. A class
     whose noisy count does not stand out of its noise, or that may not be emitted, is left out; if
     none stands out all are kept with equal shares, so that an empty table still trains. A mean is
     pulled back into the unit ball, where every mean embedding lies.
@@ -74,7 +78,7 @@ def target_from(released: Released, *, class_allowed: tuple[bool, ...]) -> Targe
         classes=kept,
         class_weights=sizes / sizes.sum(),
         means=tuple(_means(block, kept=kept, sizes=sizes) for block in blocks),
-        loss_weights=_precisions(blocks),
+        loss_weights=_loss_weights(blocks, loss_factors),
     )
 
 
@@ -106,40 +110,31 @@ def _means(block: ReleasedBlock, *, kept: npt.NDArray[np.int64], sizes: Vector) 
     return np.asarray(means * (radius / np.maximum(norms, radius)))
 
 
-def _precisions(blocks: list[ReleasedBlock]) -> tuple[float, ...]:
+def _loss_weights(blocks: list[ReleasedBlock], factors: Sequence[float]) -> tuple[float, ...]:
     precisions = np.array([1.0 / max(block.noise_std, 1e-300) ** 2 for block in blocks])
-    return tuple(float(p) for p in precisions / precisions.sum())
+    weights = precisions / precisions.sum() * np.array(factors or [1.0] * len(blocks))
+    return tuple(float(weight) for weight in weights / weights.sum())
 
 
 def matching_loss(
-    features: Sequence[Tensor],
+    found: Sequence[Tensor],
     means: Sequence[Tensor],
     *,
-    components: Tensor,
     class_weights: Tensor,
     loss_weights: Sequence[float],
 ) -> Tensor:
     r"""Squared distance between the generator's mean embeddings and the target's.
 
-    .. math:: \sum_b \lambda_b \sum_c w_c
-              \Big\| \sum_k \pi_{k \mid c}\, E_k \phi_b - \tilde\mu_{b,c} \Big\|^2
+    .. math:: \sum_b \lambda_b \sum_c w_c \big\| E_c \phi_b - \tilde\mu_{b,c} \big\|^2
 
-    Symbols: ``features`` holds per block :math:`E_k \phi_b`, the mean features of component k, of
-    shape (length, components); ``components`` is :math:`\pi` (classes, components). This is the
-    quantity whose unbiased estimate two independent half batches would give; with the means in
-    closed form there is nothing left to estimate.
+    Symbols: ``found`` holds per block :math:`E_c \phi_b`, the generator's mean features of class c,
+    of shape (classes, length). This is the quantity whose unbiased estimate two independent half
+    batches would give; with the means in closed form there is nothing left to estimate.
 
     Privacy: post-processing of a release; touches no row.
     """
-    total = class_weights.new_zeros(())
-    for block, mean, weight in zip(features, means, loss_weights, strict=True):
-        if len(mean) == len(class_weights):
-            gaps = (components @ block.T - mean).square().sum(dim=1)
-            total = total + weight * (class_weights @ gaps)
-        else:
-            gap = block @ (class_weights @ components) - mean[0]
-            total = total + weight * gap.square().sum()
-    return total
+    weights = {"class_weights": class_weights, "loss_weights": loss_weights}
+    return two_half_loss(found, found, means, **weights)
 
 
 def class_means(features: Tensor, n_classes: int) -> Tensor:

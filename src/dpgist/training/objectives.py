@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dpgist.features.expected import expected_features
+from dpgist.features.expected import expected_means
 from dpgist.features.scattering import ScatteredFourier
 from dpgist.generators.build import Network
 from dpgist.generators.mixture import MixtureGenerator
@@ -59,16 +59,15 @@ class ClosedForm:
     def __init__(self, generator: MixtureGenerator, row_map: nn.Module, target: Target) -> None:
         device = generator.components.device
         self._generator, self._target = generator, target.on(device)
-        self._expected = expected_features(row_map, generator.supports).to(device)
+        self._expected = expected_means(row_map, generator.supports).to(device)
 
     def loss(self, rng: torch.Generator) -> Tensor:
         """See :func:`matching_loss`. Privacy: post-processing of a release."""
         del rng
         components, cells = self._generator()
         return matching_loss(
-            self._expected(cells),
+            self._expected(components[self._target.classes], cells),
             self._target.means,
-            components=components[self._target.classes],
             class_weights=self._target.class_weights,
             loss_weights=self._target.loss_weights,
         )
