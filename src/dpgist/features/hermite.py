@@ -124,7 +124,9 @@ def mehler(points: Tensor, rho: Tensor, order: int) -> Tensor:
 
     Privacy: none by itself; a pure map of the rows it is given.
     """
-    features: Tensor = _Recursion.apply(points.double(), rho.double(), order)
+    features: Tensor = _Recursion.apply(  # type: ignore[no-untyped-call]
+        points.double(), rho.double(), order
+    )
     return features.to(points.dtype)
 
 
@@ -324,7 +326,7 @@ class ProductMap(nn.Module):
         self.length = sum(product_size(columns, subset) for subset in subsets)
 
     def forward(self, rows: Tensor) -> Tensor:
-        features = self.features(rows) * 1.0
+        features: Tensor = self.features(rows)
         if torch.is_grad_enabled():
             return torch.cat(list(self._parts(features)), dim=1) * self.scale
         products, start = features.new_empty(len(rows), self.length), 0
@@ -410,6 +412,6 @@ class ProjectionMap(nn.Module):
         centred_rows = rows.to(self.directions.dtype) - self.expansion.centre
         points = centred_rows @ self.directions.T * self.expansion.stretch
         features = mehler(points, self.rho, self.expansion.order)
-        factors = features.unflatten(1, (self.n_products, 2)).flatten(0, 1).unbind(dim=1)
-        products = outer(factors).reshape(len(rows), -1)
+        pairs = features.reshape(-1, 2, self.expansion.order + 1)
+        products = outer(pairs.unbind(dim=1)).reshape(len(rows), -1)
         return products * (1.0 / math.sqrt(self.n_products))

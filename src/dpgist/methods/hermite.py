@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,13 @@ from dpgist.schema import Schema
 SUM, PRODUCT = "sum", "product"
 _ORDERS = (24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1)
 _ALL_FEATURES = 600_000  # a block of 128 rows of so many numbers is 0.6 GB
+_IMAGES: Mapping[str, Any] = {
+    "sum_order": 4,
+    "sum_scale": 0.3,
+    "sum_weight": 1.0,
+    "product_order": 5,
+    "product_scale": 0.6,
+}
 _centred = lru_cache(maxsize=256)(centred)
 
 
@@ -55,7 +62,8 @@ class Hermite:
 
     Symbols: ``*_order`` is the last order kept and ``*_scale`` the length scale :math:`\ell`, as a
     share of a column's range; left out, they are chosen by the number of columns
-    (:meth:`settled`). ``orders`` and ``rhos`` set order and rho of single columns by name.
+    (:meth:`settled`), as is ``sum_weight``. ``orders`` and ``rhos`` set order and rho of single
+    columns by name.
     ``subset_size`` columns make a product, of which there are all or about ``subsets``; the order
     left out is the highest whose products have about ``most_features`` features together.
     ``sum_weight`` and ``product_weight`` share the noise, ``gamma`` multiplies the product's part
@@ -83,7 +91,7 @@ class Hermite:
     subsets: int = 300
     directions: int = 500
     most_features: int = 24_000
-    sum_weight: float = 0.5
+    sum_weight: float | None = None
     product_weight: float = 1.0
     gamma: float = 1.0
     categories: str = "indicators"
@@ -98,7 +106,7 @@ class Hermite:
             if scale is not None and not 0 < scale < math.inf:
                 raise ValueError(f"length scales must be finite and above 0, got {scale}")
         for weight in (self.sum_weight, self.product_weight, self.gamma):
-            if not 0 < weight < math.inf:
+            if weight is not None and not 0 < weight < math.inf:
                 raise ValueError("weights and gamma must be finite and above 0")
         if self.categories not in ("indicators", "codes"):
             raise ValueError(f"categories must be indicators or codes, got {self.categories!r}")
@@ -111,22 +119,30 @@ class Hermite:
             Expansion(order=0, rho=rho)
 
     def settled(self, schema: Schema, budget: Budget) -> Hermite:
-        """The same with every order and scale chosen; nothing here depends on the budget."""
+        """The same with every order, scale and weight chosen; the budget has no say in it."""
         del budget
         _refuse_unknown(schema, (*self.orders, *self.rhos))
-        if schema.image is not None:
-            order, scales = self.product_order or _IMAGE_ORDER, (_PIXEL_SCALE, _IMAGE_SCALE)
-            sum_order = self.sum_order or _PIXEL_ORDER
-        else:
-            order = self.product_order or self._affordable_order(Encoder(schema))
-            scales, sum_order = (_SUM_SCALE, _product_scale(order)), self.sum_order or _SUM_ORDER
-        return replace(
-            self,
-            sum_order=sum_order,
-            sum_scale=self.sum_scale or scales[0],
-            product_order=order,
-            product_scale=self.product_scale or scales[1],
-        )
+        usual = _IMAGES if schema.image is not None else self._usual(Encoder(schema))
+        missing = {name: value for name, value in usual.items() if getattr(self, name) is None}
+        return replace(self, **missing)
+
+    def _usual(self, encoder: Encoder) -> Mapping[str, Any]:
+        """What is chosen for a table by its number of columns.
+
+        A product tells its columns' own distributions too, but the more products share the noise
+        the less, so that the sum gets more weight.
+        """
+        n_columns = len(self._columns(encoder, 0, 1.0))
+        size = min(self.subset_size, n_columns)
+        n_subsets = min(self.subsets, math.comb(n_columns, size))
+        order = self._affordable_order(encoder, n_subsets, size)
+        return {
+            "sum_order": 100,
+            "sum_scale": 0.01,
+            "sum_weight": 0.3 * n_subsets ** (1 / 3),
+            "product_order": order,
+            "product_scale": _product_scale(self.product_order or order),
+        }
 
     def plan(self, schema: Schema, *, budget: Budget, feature_seed: int) -> Plan:
         """Both blocks in one joint release."""
@@ -144,7 +160,8 @@ class Hermite:
         rng = np.random.Generator(np.random.Philox(feature_seed))
         sums = SumMap(self._columns(encoder, self.sum_order, self.sum_scale or 1.0))
         product = self._product_map(encoder, rng)
-        return SideBySide([sums] if product is None else [sums, product], (1.0, self.gamma))
+        maps = [sums] if product is None else [sums, product]
+        return SideBySide(maps, (1.0, self.gamma)[: len(maps)], ends_at_noise=True)
 
     def _product_map(
         self, encoder: Encoder, rng: np.random.Generator
@@ -177,29 +194,20 @@ class Hermite:
         codes = self.categories == "codes"
         return columns_of(encoder.slots, own, categories="codes" if codes else "indicators")
 
-    def _affordable_order(self, encoder: Encoder) -> int:
-        """The highest order whose products are about as many as ``most_features`` on average."""
+    def _affordable_order(self, encoder: Encoder, n_subsets: int, size: int) -> int:
+        """The highest order whose products have about ``most_features`` features together."""
         for order in _ORDERS:
-            columns = self._columns(encoder, order, 1.0)
-            size = min(self.subset_size, len(columns))
-            n_subsets = min(self.subsets, math.comb(len(columns), size))
-            mean = math.fsum(column.size for column in columns) / max(len(columns), 1)
-            if n_subsets * mean**size <= self.most_features:
+            sizes = [column.size for column in self._columns(encoder, order, 1.0)]
+            if n_subsets * float(np.mean(sizes)) ** size <= self.most_features:
                 return order
         return _ORDERS[-1]
 
     def _query(self, encoder: Encoder, feature_seed: int) -> Query:
         schema = encoder.schema
         row_map = self.row_map(schema, feature_seed=feature_seed)
-        named = ((SUM, self.sum_weight), (PRODUCT, self.product_weight))
+        named = ((SUM, self.sum_weight or 1.0), (PRODUCT, self.product_weight))
         blocks = tuple(
-            Block(
-                name=name,
-                length=feature_map.length,
-                weight=weight,
-                bits=grid_bits(schema.rows_about, feature_map.length),
-                labelled=schema.label is not None,
-            )
+            _block(name, feature_map, weight=weight, schema=schema)
             for (name, weight), feature_map in zip(named, row_map.maps, strict=False)
         )
         return Query(
@@ -211,9 +219,14 @@ class Hermite:
         )
 
 
-_SUM_ORDER, _SUM_SCALE = 100, 0.01
-_PIXEL_ORDER, _PIXEL_SCALE = 4, 0.3
-_IMAGE_ORDER, _IMAGE_SCALE = 5, 0.6
+def _block(name: str, feature_map: Any, *, weight: float, schema: Schema) -> Block:
+    return Block(
+        name=name,
+        length=feature_map.length,
+        weight=weight,
+        bits=grid_bits(schema.rows_about, feature_map.length),
+        labelled=schema.label is not None,
+    )
 
 
 def _product_scale(order: int) -> float:

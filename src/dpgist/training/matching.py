@@ -22,13 +22,15 @@ class Target:
 
     ``classes`` are the class codes kept, ``class_weights`` their shares (adding up to 1);
     ``means`` holds per block an array (classes, length), or (1, length) if the block is not
-    labelled; ``loss_weights`` one number per block.
+    labelled; ``loss_weights`` one number per block. ``noise`` is the loss that the true
+    distribution itself would have on average, for the noise alone.
     """
 
     classes: npt.NDArray[np.int64]
     class_weights: Vector
     means: tuple[Vector, ...]
     loss_weights: tuple[float, ...]
+    noise: float = 0.0
 
     def on(self, device: torch.device) -> TargetTensors:
         """The same as tensors. Privacy: post-processing of a release."""
@@ -74,11 +76,14 @@ def target_from(
     counts = released.last[COUNTS]
     kept, sizes = class_sizes(counts, class_allowed, n_rows=released.n_rows)
     blocks = [b for b in released.last.blocks if b.block.name not in (COUNTS, HEALTH)]
+    weights = _loss_weights(blocks, loss_factors)
+    noises = [_noise(block, sizes) for block in blocks]
     return Target(
         classes=kept,
         class_weights=sizes / sizes.sum(),
         means=tuple(_means(block, kept=kept, sizes=sizes) for block in blocks),
-        loss_weights=_loss_weights(blocks, loss_factors),
+        loss_weights=weights,
+        noise=sum(weight * noise for weight, noise in zip(weights, noises, strict=True)),
     )
 
 
@@ -110,6 +115,18 @@ def _means(block: ReleasedBlock, *, kept: npt.NDArray[np.int64], sizes: Vector) 
     return np.asarray(means * (radius / np.maximum(norms, radius)))
 
 
+def _noise(block: ReleasedBlock, sizes: Vector) -> float:
+    r"""What the noise alone adds to a block's squared distance on average.
+
+    .. math:: \sum_c w_c\, D_b\, \sigma_b^2 / \tilde m_c^2
+
+    A noisy mean that is pulled back into the unit ball has less, so its norm caps each term.
+    """
+    rows = sizes if block.block.labelled else sizes.sum(keepdims=True)
+    noise = block.block.length * (block.noise_std / rows) ** 2
+    return float(rows / rows.sum() @ np.minimum(noise, block.block.bound_squared))
+
+
 def _loss_weights(blocks: list[ReleasedBlock], factors: Sequence[float]) -> tuple[float, ...]:
     precisions = np.array([1.0 / max(block.noise_std, 1e-300) ** 2 for block in blocks])
     weights = precisions / precisions.sum() * np.array(factors or [1.0] * len(blocks))
@@ -133,8 +150,9 @@ def matching_loss(
 
     Privacy: post-processing of a release; touches no row.
     """
-    weights = {"class_weights": class_weights, "loss_weights": loss_weights}
-    return two_half_loss(found, found, means, **weights)
+    return two_half_loss(
+        found, found, means, class_weights=class_weights, loss_weights=loss_weights
+    )
 
 
 def class_means(features: Tensor, n_classes: int) -> Tensor:

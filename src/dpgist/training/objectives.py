@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from dpgist.features.compose import SideBySide
 from dpgist.features.expected import expected_means
 from dpgist.features.scattering import ScatteredFourier
 from dpgist.generators.build import Network
@@ -18,6 +19,7 @@ from dpgist.generators.mixture import MixtureGenerator
 from dpgist.training.matching import Target, class_means, matching_loss, two_half_loss
 
 _SETTLING_BATCHES = 50
+_ENOUGH = 0.9  # of the noise energy: the fit's own freedom takes up some of it
 _FREQUENCIES_AT_ONCE = 1000
 HALF_KINDS = ("residual", "conv")
 """Generators whose convolutions run in bfloat16, channels last, on CUDA."""
@@ -54,10 +56,11 @@ class ClosedForm:
     betas = (0.9, 0.99)
     smallest_moment = 1e-12  # losses end near 1e-5: the usual 1e-8 would brake the last steps
     average_rate = 1.0  # no noise to average out
-    enough = -math.inf
 
     def __init__(self, generator: MixtureGenerator, row_map: nn.Module, target: Target) -> None:
         device = generator.components.device
+        ends = isinstance(row_map, SideBySide) and row_map.ends_at_noise and target.noise > 0
+        self.enough = _ENOUGH * target.noise if ends else -math.inf
         self._generator, self._target = generator, target.on(device)
         self._expected = expected_means(row_map, generator.supports).to(device)
 
