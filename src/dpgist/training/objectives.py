@@ -19,7 +19,6 @@ from dpgist.generators.mixture import MixtureGenerator
 from dpgist.training.matching import Target, class_means, matching_loss, two_half_loss
 
 _SETTLING_BATCHES = 50
-_ENOUGH = 0.9  # of the noise energy: the fit's own freedom takes up some of it
 _FREQUENCIES_AT_ONCE = 1000
 HALF_KINDS = ("residual", "conv")
 """Generators whose convolutions run in bfloat16, channels last, on CUDA."""
@@ -60,7 +59,7 @@ class ClosedForm:
     def __init__(self, generator: MixtureGenerator, row_map: nn.Module, target: Target) -> None:
         device = generator.components.device
         ends = isinstance(row_map, SideBySide) and row_map.ends_at_noise and target.noise > 0
-        self.enough = _ENOUGH * target.noise if ends else -math.inf
+        self.enough = target.noise if ends else -math.inf
         self._generator, self._target = generator, target.on(device)
         self._expected = expected_means(row_map, generator.supports).to(device)
 
