@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.made_gists import GRID, MIXED, STRIPES, gist_of, grid_table
+from tests.made_gists import GRID, MIXED, STRIPES, gist_of, grid_table, mixed_table
 
 import dpgist as dg
 from dpgist.encode import Encoder
@@ -36,6 +36,7 @@ from dpgist.generators.mixture import MixtureGenerator
 from dpgist.methods import METHODS, Hermite, method_from, settings
 from dpgist.methods.hermite import PRESETS
 from dpgist.privacy.plan import Budget
+from dpgist.report.inside import noisy_choices
 from dpgist.training.loop import Training, train_generator
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -372,3 +373,35 @@ def test_the_grid_is_learnt_with_all_its_modes():
         GRID_MIXTURE, rows.iloc[:, :2].to_numpy(), rows.iloc[:, 2].astype(int).to_numpy()
     )
     assert modes.covered == 25
+
+
+def test_the_report_reads_noisy_shares_off_the_sum_kernel():
+    table = mixed_table(4_000)
+    gist = gist_of(table, MIXED, SMALL.settled(MIXED, BUDGET), epsilon=5.0)
+    shares, std = noisy_choices(gist)["stage"]
+    truth = [(table["stage"] == value).mean() for value in ("i", "ii", "iii", "iv")]
+    assert 0 < std < 0.05
+    assert shares == pytest.approx(truth, abs=6 * std + 0.02)
+    nulls, _ = noisy_choices(gist)["dose"]
+    assert nulls[1] == pytest.approx(table["dose"].isna().mean(), abs=6 * std + 0.02)
+
+
+def test_plan_and_card_name_the_method_and_its_blocks():
+    foreseen = dg.plan(MIXED, BUDGET, SMALL, rows_about=1000).text()
+    card = gist_of(mixed_table(100), MIXED, SMALL.settled(MIXED, BUDGET)).card()
+    for text in (foreseen, card):
+        assert "hermite" in text
+    assert "sum: 3 x" in foreseen
+    assert "product: 3 x" in foreseen
+
+
+def test_a_fit_ends_where_only_noise_is_left_to_learn():
+    method = SMALL.settled(MIXED, BUDGET)
+    few, many = (gist_of(mixed_table(2_000), MIXED, method, epsilon=e) for e in (0.1, 50.0))
+    training = Training(steps=120, components=20)
+    short, long = (
+        len(train_generator(gist, method, training, rng=rng(), device="cpu").losses)
+        for gist in (few, many)
+    )
+    assert short < 120
+    assert short < long

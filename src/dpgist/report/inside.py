@@ -15,11 +15,12 @@ from torch import nn
 
 from dpgist.encode import Encoder, Slot
 from dpgist.features.compose import ChoiceMap, SideBySide
+from dpgist.features.hermite import SumMap
 from dpgist.features.marginal import LeafMap, MarginalMap
 from dpgist.generators.model import Model
 from dpgist.gist import Gist
 from dpgist.methods import method_from
-from dpgist.methods.hermite import Hermite
+from dpgist.methods.hermite import SUM, Hermite
 from dpgist.methods.marginal import Marginal as MarginalMethod
 from dpgist.methods.merf import CHOICES
 from dpgist.plots import column_edges, column_histogram, column_options, column_shares
@@ -149,6 +150,8 @@ def noisy_choices(gist: Gist) -> dict[str, tuple[Vector, float]]:
     choices = [slot for slot in encoder.slots if slot.kind == "choice"]
     if gist.method == MarginalMethod.name:
         return _leaf_choices(gist, choices)
+    if gist.method == Hermite.name:
+        return _sum_choices(gist, choices)
     released = [block for block in gist.released.last.blocks if block.block.name == CHOICES]
     if not released or released[0].block.length != sum(slot.width for slot in choices):
         return {}
@@ -177,6 +180,23 @@ def _leaf_choices(gist: Gist, slots: Sequence[Slot]) -> dict[str, tuple[Vector, 
             found[slot.column] = np.zeros(slot.width)
             found[slot.column][list(leaves.options)] = levels[0]
     return {name: (shares, block.noise_std / gist.rows) for name, shares in found.items()}
+
+
+def _sum_choices(gist: Gist, slots: Sequence[Slot]) -> dict[str, tuple[Vector, float]]:
+    """The same from a sum kernel, where options and nulls are features of their own."""
+    sums = _row_map(gist).get_submodule("maps.0")
+    assert isinstance(sums, SumMap)  # what this method makes
+    block, scale = gist.released.last[SUM], sums.scale * gist.rows
+    shares = block.sums().sum(axis=0) / scale
+    found: dict[int, Vector] = {}
+    for column, place in zip(sums.features.columns, sums.features.slices, strict=True):
+        if column.expansion is None:
+            found[column.start] = shares[place]
+        elif column.gate is not None:
+            null = shares[place][-1]
+            found[column.gate] = np.array([1.0 - null, null])
+    std = block.noise_std * math.sqrt(len(block.values)) / scale
+    return {slot.column: (found[slot.start], std) for slot in slots if slot.start in found}
 
 
 def _row_map(gist: Gist) -> nn.Module:
