@@ -63,13 +63,13 @@ class Hermite:
     Symbols: ``*_order`` is the last order kept and ``*_scale`` the length scale :math:`\ell`, as a
     share of a column's range; left out, they are chosen by the number of columns
     (:meth:`settled`), as is ``sum_weight``. ``orders`` and ``rhos`` set order and rho of single
-    columns by name.
-    ``subset_size`` columns make a product, of which there are all or about ``subsets``; the order
-    left out is the highest whose products have about ``most_features`` features together.
-    ``sum_weight`` and ``product_weight`` share the noise, ``gamma`` multiplies the product's part
-    of the loss, which is free to change after the release. ``categories`` are compared as equal or
-    not ("indicators"), or by their places in the list ("codes"). ``expansion`` is "centred",
-    stretched so that the order reaches furthest, or "plain" as in the paper.
+    columns by name. ``subset_size`` columns make a product, of which there are all or about
+    ``subsets``; the order left out is the highest whose products have about ``most_features``
+    features together. ``sum_weight`` and ``product_weight`` share the noise, ``gamma`` multiplies
+    the product's part of the loss, which is free to change after the release. ``categories`` are
+    compared as equal or not ("indicators"), or by their places in the list ("codes").
+    ``expansion`` is "centred", stretched so that the order reaches furthest, or "plain" as in the
+    paper.
 
     Images have a sum over pixels, and products over ``directions`` pairs of random directions in
     place of columns (:class:`~dpgist.features.hermite.ProjectionMap`), their scale a multiple of
@@ -133,15 +133,19 @@ class Hermite:
         the less, so that the sum gets more weight.
         """
         n_columns = len(self._columns(encoder, 0, 1.0))
+        if not n_columns:
+            raise DataError(f"schema {encoder.schema.name!r} has no column beside its label")
         size = min(self.subset_size, n_columns)
         n_subsets = min(self.subsets, math.comb(n_columns, size))
-        order = self._affordable_order(encoder, n_subsets, size)
+        order = self.product_order
+        if order is None:
+            order = self._affordable_order(encoder, n_subsets, size)
         return {
             "sum_order": 100,
             "sum_scale": 0.01,
             "sum_weight": 0.3 * n_subsets ** (1 / 3),
             "product_order": order,
-            "product_scale": _product_scale(self.product_order or order),
+            "product_scale": _product_scale(order),
         }
 
     def plan(self, schema: Schema, *, budget: Budget, feature_seed: int) -> Plan:
