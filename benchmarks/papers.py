@@ -1,12 +1,14 @@
-"""The published numbers of DP-MERF beside ours, under the same protocol.
+"""The published numbers of DP-MERF and DP-HP beside ours, under the same protocol.
 
-    python benchmarks/papers.py [--only adult credit marginals grid ...] [--columns 1 real ...]
-                                [--seeds 0 1 2 3 4] [--samples DIR] [--jobs 1] [--quick]
+    python benchmarks/papers.py [--method merf] [--only adult credit marginals grid ...]
+                                [--columns 1 real ...] [--seeds 0 1 2 3 4] [--samples DIR]
+                                [--jobs 1] [--quick]
 
 Reads ``$DPGIST_DATA`` (default ``../shared/data``) and adds every finished run at once to
 ``benchmarks/results/papers/NAME.json``; what a file holds already is skipped (whatever commit it
 was measured at: for new settings name another ``--results``). ``--quick`` runs everything tiny
 into a folder of its own, to see that it works. ``results_page.py`` makes ``docs/results.md``.
+``--method hermite`` has result files of its own, in ``benchmarks/results/papers/hermite``.
 
 The eight tables, ``marginals`` (discretised Adult and Census), ``grid`` and ``mixture5`` (both
 simulated) make their own synthetic rows, and tables leave them in ``--samples``. For images
@@ -65,6 +67,7 @@ class Task:
     seed: int
     quick: bool
     samples: Path | None
+    method: str = "merf"
     more: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -91,6 +94,7 @@ class Task:
         if self.file in images.NAMES:
             files = {"samples": self.samples, "quick": self.quick}
             return images.run_images(self.file, **place, **files)
+        place["method"] = self.method
         if self.file in mixtures.MIXTURES:
             return mixtures.run_mixture(self.file, **place, quick=self.quick)
         if self.file.startswith("marginals"):
@@ -104,6 +108,7 @@ def main() -> None:
     """Run what the files do not hold yet."""
     options = _options()
     folder = Path(gettempdir()) / "dpgist-papers-quick" if options.quick else options.results
+    folder = folder if options.method == "merf" else folder / options.method
     tasks = [task for task in _tasks(options) if not on_file(task.file, task.known, folder)]
     seconds = sum(10 if task.quick else SECONDS[task.file] for task in tasks)
     hours = seconds / 3600 / options.jobs
@@ -115,6 +120,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--method", choices=("merf", "hermite"), default="merf")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     what = "epsilons, nonprivate or real; those of the paper if left out"
     parser.add_argument("--columns", nargs="+", type=_column, help=what)
@@ -143,6 +149,7 @@ def _tasks(options: argparse.Namespace) -> Iterator[Task]:
 
 def _tasks_of(part: str, column: str, seed: int, options: argparse.Namespace) -> Iterator[Task]:
     known = {"seed": seed, "quick": options.quick, "samples": options.samples}
+    known |= {"method": options.method}
     asked = options.columns is not None
     if part == "marginals":
         wanted = column in marginals.COLUMNS or (asked and column not in (NONPRIVATE, REAL))

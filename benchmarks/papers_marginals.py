@@ -36,14 +36,21 @@ Codes = npt.NDArray[np.int64]
 
 
 def run_marginals(
-    name: str, variant: str, column: str, seed: int, *, quick: bool, progress: Callable[[str], None]
+    name: str,
+    variant: str,
+    column: str,
+    seed: int,
+    *,
+    quick: bool,
+    progress: Callable[[str], None],
+    method: str = "merf",
 ) -> dict[str, Any]:
     """One release, and the error of its marginals."""
     schema, real = _discretised(name, VARIANTS[variant])
     real = real.head(500) if quick else real
     training = dg.Training(steps=5, components=10) if quick else TRAINING
     clock = [time.perf_counter()]
-    gist = gist_of(real, schema, column, seed=seed)
+    gist = gist_of(real, schema, column, seed=seed, method=method)
     clock.append(time.perf_counter())
     progress("released")
     model = dg.train(gist, training, seed=seed, device="cpu")

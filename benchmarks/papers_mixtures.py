@@ -38,7 +38,13 @@ Points = npt.NDArray[np.float64]
 
 
 def run_mixture(
-    name: str, column: str, seed: int, *, quick: bool, progress: Callable[[str], None]
+    name: str,
+    column: str,
+    seed: int,
+    *,
+    quick: bool,
+    progress: Callable[[str], None],
+    method: str = "merf",
 ) -> dict[str, Any]:
     """One release of simulated rows, and scores of synthetic points against the truth."""
     mixture, n_rows = MIXTURES[name], 1_000 if quick else N_ROWS[name]
@@ -49,7 +55,7 @@ def run_mixture(
         synthetic = _table(mixture, n_rows, name, seed=[seed, 4])
     else:
         training = dg.Training(steps=5, components=10) if quick else TRAINING
-        gist = gist_of(train, _schema(name), column, seed=seed, public="simulated")
+        gist = gist_of(train, _schema(name), column, seed=seed, public="simulated", method=method)
         model = dg.train(gist, training, seed=seed, device="cpu", rehearsal=gist.rehearsal)
         synthetic = model.sample(n_rows, seed=seed, kind="pandas")
         made = settings_of(gist, model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dpgist as dg
+from dpgist.methods import METHODS
 from dpgist.testing import NoNoise, rehearse
 
 DELTA, RELATION = 1e-5, "replace_one"
@@ -25,19 +26,26 @@ def identity(column: str, seed: int) -> dict[str, Any]:
 
 
 def gist_of(
-    rows: Any, schema: dg.Schema, column: str, *, seed: int, public: str = "published data"
+    rows: Any,
+    schema: dg.Schema,
+    column: str,
+    *,
+    seed: int,
+    public: str = "published data",
+    method: str = "merf",
 ) -> dg.Gist:
     """The gist of a column, with the method's default settings.
 
     ``public`` is why the rows may be rehearsed with.
     """
+    own = METHODS[method]()
     epsilon = NOMINAL_EPSILON if column == NONPRIVATE else float(column)
     budget = dg.Budget(epsilon=epsilon, delta=DELTA, relation=RELATION)
     if column == NONPRIVATE:
         reason = f"{schema.name}: {public}"
-        return rehearse(rows, schema, dg.Merf(), budget, public=reason, noise=NoNoise(), seed=seed)
+        return rehearse(rows, schema, own, budget, public=reason, noise=NoNoise(), seed=seed)
     ledger = dg.Ledger.in_memory(name=schema.name, budget=budget, max_rows_per_person=1)
-    return dg.release(rows, schema, dg.Merf(), budget, ledger=ledger, seed=seed)
+    return dg.release(rows, schema, own, budget, ledger=ledger, seed=seed)
 
 
 def settings_of(gist: dg.Gist, model: dg.Model) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def run_table(
     training: dg.Training = TRAINING,
     most_rows: int = MOST_ROWS,
     samples: Path | None = None,
+    method: str = "merf",
 ) -> dict[str, Any]:
     """One entry of the table's result file; seconds are wall time.
 
@@ -56,7 +57,7 @@ def run_table(
     made: dict[str, Any] = {}
     rows = train
     if column != REAL:
-        gist = gist_of(train, data.schema(), column, seed=seed)
+        gist = gist_of(train, data.schema(), column, seed=seed, method=method)
         clock.append(time.perf_counter())
         progress("released")
         model = dg.train(gist, training, seed=seed, device="cpu", rehearsal=gist.rehearsal)

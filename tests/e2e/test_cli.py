@@ -85,10 +85,11 @@ def test_plan_foresees_the_noise_of_pairs_before_their_bins_are_known(dpgist, pe
     assert [b["noise_std"] for b in last] == [pytest.approx(pairs, rel=0.25)]
 
 
-def test_plan_foresees_the_noise_that_release_adds(dpgist, people, release):
-    budget = ["--epsilon", "0.5", "--delta", "1e-6", "--method", "merf"]
+@pytest.mark.parametrize("method", ["merf", "hermite"])
+def test_plan_foresees_the_noise_that_release_adds(dpgist, people, release, method):
+    budget = ["--epsilon", "0.5", "--delta", "1e-6", "--method", method]
     foreseen = json.loads(dpgist("plan", "--schema", "people.toml", *budget, "--json").out)
-    assert release(method="merf").status == 0
+    assert release(method=method).status == 0
     card = json.loads(dpgist("show", "people.gist", "--json").out)
     assert [b["noise_std"] for b in card["noise"]] == [b["noise_std"] for b in foreseen["noise"]]
     for field in ("mu", "sensitivity", "other_relation", "membership_inference"):
@@ -325,8 +326,9 @@ def test_images_go_the_same_way_as_tables(dpgist, tmp_path):
     assert dpgist(*sample, "five.parquet").status == 0
 
 
-def test_a_network_can_be_asked_for(dpgist, release, people):
-    assert release(method="merf").status == 0
+@pytest.mark.parametrize("method", ["merf", "hermite"])
+def test_a_network_can_be_asked_for(dpgist, release, people, method):
+    assert release(method=method).status == 0
     arguments = ("people.gist", "--out", "people.model", "--steps", "2", "--generator", "network")
     assert dpgist("train", *arguments).status == 0
     assert "generator=network" in dpgist("show", "people.model").out

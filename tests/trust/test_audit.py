@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from dpgist.methods.hermite import Hermite
 from dpgist.methods.marginal import Marginal
 from dpgist.privacy.accounting import epsilon_of, mu_of
 from dpgist.privacy.plan import Block
@@ -148,3 +149,15 @@ def test_whole_releases_of_marginals_keep_their_promise_and_waste_little():
     found = max(mu_lower_gaussian(*odds), mu_lower_clopper_pearson(*odds))
     assert found <= claim, f"mu of at least {found:.3f} shown, {claim:.3f} claimed"
     assert found >= 0.7 * claim
+
+
+HERMITE = Hermite(sum_order=3, product_order=2).plan(SCHEMA, budget=budget_of(), feature_seed=0)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_hermite_releases_keep_their_promise(pair):
+    audit(pair, epsilon=1.0, n=60_000, releases=tiled_release, plan=HERMITE)
+
+
+def test_whole_hermite_releases_keep_their_promise():
+    audit("empty or one", epsilon=10.0, n=400, releases=whole_releases, plan=HERMITE)

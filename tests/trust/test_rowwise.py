@@ -7,6 +7,7 @@ from torch import nn
 
 from dpgist.encode import Encoder
 from dpgist.errors import PrivacyError
+from dpgist.methods.hermite import Hermite
 from dpgist.methods.merf import Merf
 from dpgist.privacy.plan import Block
 from dpgist.privacy.rowmap import PreparedMap
@@ -26,6 +27,10 @@ WIDTH = Encoder(SCHEMA).width
 
 def merf_plan():
     return Merf().plan(SCHEMA, budget=budget_of(), feature_seed=0)
+
+
+def hermite_plan(**settings):
+    return Hermite(**settings).plan(SCHEMA, budget=budget_of(), feature_seed=0)
 
 
 def marginal_stages():
@@ -61,18 +66,29 @@ def test_the_built_in_map_gives_a_row_the_same_integers_in_every_slot():
     check_every_slot(prepared())
 
 
+@pytest.mark.parametrize("settings", [{}, {"expansion": "plain", "subset_size": 3}])
+def test_hermite_maps_give_a_row_the_same_integers_in_every_slot(settings):
+    check_every_slot(prepared(hermite_plan(product_order=4, **settings)))
+
+
 def test_both_maps_of_marginals_give_a_row_the_same_integers_in_every_slot():
     for plan in marginal_stages():
         check_every_slot(prepared(plan))
 
 
-@pytest.mark.parametrize("law", ["whole", "real"])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_the_map_of_images_gives_an_image_the_same_integers_in_every_slot(channels, law):
+@pytest.mark.parametrize(
+    "method",
+    [
+        Merf(image_frequencies=500, image_law="whole"),
+        Merf(image_frequencies=500, image_law="real"),
+        Hermite(directions=40),
+    ],
+)
+def test_the_map_of_images_gives_an_image_the_same_integers_in_every_slot(channels, method):
     image = ImageColumn(name="image", height=28, width=28, channels=channels)
     label = CategoryColumn(name="y", values=("a", "b"))
     schema = Schema(name="images", columns=(image, label), label="y")
-    method = Merf(image_frequencies=500, image_law=law)
     plan = method.plan(schema, budget=budget_of(), feature_seed=0)
     check_every_slot(prepared(plan), width=image.n_values)
 
@@ -87,10 +103,11 @@ def test_slots_agree_with_one_thread_and_with_two(threads):
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("which", ["merf", "leaves", "pairs"])
+@pytest.mark.parametrize("which", ["merf", "hermite", "leaves", "pairs"])
 def test_a_table_sums_to_the_sum_of_its_rows_alone_and_of_its_halves(which):
     """The ragged tail, neighbours and blocks at once: exactly additive or not row-wise."""
-    plan = merf_plan() if which == "merf" else marginal_stages()[which == "pairs"]
+    plans = {"merf": merf_plan, "hermite": lambda: hermite_plan(product_order=4)}
+    plan = plans[which]() if which in plans else marginal_stages()[which == "pairs"]
 
     def sums_of(rows, labels):
         return exact_sums(table_of(rows, labels), plan, budget_of(), SCHEMA)[1]

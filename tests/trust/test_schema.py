@@ -23,6 +23,7 @@ SCHEMA = dg.Schema(
     label="ill",
 )
 METHOD = dg.Merf(joint_frequencies=8, pair_frequencies=8)
+ONE_STAGE = {"merf": METHOD, "hermite": dg.Hermite(sum_order=4, product_order=2)}
 MARGINAL = dg.Marginal(most_leaves=32)
 CELL = st.one_of(
     st.integers(-(10**30), 10**30), st.floats(), st.text(max_size=5), st.none(), st.booleans()
@@ -38,11 +39,11 @@ def frame(rows):
     return pd.DataFrame(columns)
 
 
-def public_part(rows, relation):
+def public_part(rows, relation, method=METHOD):
     """Everything about a release but the noisy numbers and the ledger's own identity."""
     budget = dg.Budget(epsilon=1.0, delta=1e-5, relation=relation)
     ledger = Ledger.in_memory(name="people", budget=budget, max_rows_per_person=1)
-    gist = dg.release(frame(rows), SCHEMA, METHOD, budget, ledger=ledger)
+    gist = dg.release(frame(rows), SCHEMA, method, budget, ledger=ledger)
     header = gist.header()
     released = dict(header["released"])
     if relation == "replace_one":
@@ -52,20 +53,23 @@ def public_part(rows, relation):
     return json.dumps([kept, released, shapes, header["table_kind"]], sort_keys=True)
 
 
-def test_an_empty_table_and_a_full_one_have_the_same_public_part():
+@pytest.mark.parametrize("method", ONE_STAGE.values(), ids=ONE_STAGE)
+def test_an_empty_table_and_a_full_one_have_the_same_public_part(method):
     full = [(40, 2.5, "A", True)] * 50
-    assert public_part([], "add_remove") == public_part(full, "add_remove")
+    assert public_part([], "add_remove", method) == public_part(full, "add_remove", method)
 
 
+@pytest.mark.parametrize("method", ONE_STAGE.values(), ids=ONE_STAGE)
 @settings(max_examples=25, deadline=None)
 @given(TABLE, TABLE, st.sampled_from(["add_remove", "replace_one"]))
-def test_two_tables_with_nothing_in_common_have_the_same_public_part(one, other, relation):
-    assert public_part(one, relation) == public_part(other, relation)
+def test_two_tables_with_nothing_in_common_have_the_same_public_part(method, one, other, relation):
+    assert public_part(one, relation, method) == public_part(other, relation, method)
 
 
-def test_the_features_and_blocks_are_fixed_before_any_row_is_seen():
+@pytest.mark.parametrize("method", ONE_STAGE.values(), ids=ONE_STAGE)
+def test_the_features_and_blocks_are_fixed_before_any_row_is_seen(method):
     budget = dg.Budget(epsilon=1.0, delta=1e-5)
-    queries = [METHOD.plan(SCHEMA, budget=budget, feature_seed=3).stages[0].query(()) for _ in "ab"]
+    queries = [method.plan(SCHEMA, budget=budget, feature_seed=3).stages[0].query(()) for _ in "ab"]
     first, second = (query.row_map.state_dict() for query in queries)
     assert all(np.array_equal(first[key], second[key]) for key in first)
     assert queries[0].blocks == queries[1].blocks

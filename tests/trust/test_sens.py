@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dpgist.features.looked import LookedUp
 from dpgist.features.marked import Marked
+from dpgist.methods import Hermite
 from dpgist.privacy import curator, lattice, rowmap
 from dpgist.privacy.plan import Block, Relation
 from dpgist.privacy.sensitivity import l2_sensitivity
@@ -329,3 +330,29 @@ def test_marginals_use_the_sensitivity_they_pay_for(stage):
     plan = MARGINAL_STAGES[stage]
     used = check_pair([(0.2, 0.7)], "a", [], "", "add_remove", LABELLED, plan)
     assert used > 0.99
+
+
+HERMITE = Hermite(sum_order=7, product_order=4).plan(LABELLED, budget=budget_of(), feature_seed=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    CELLS,
+    st.tuples(ANY_CELL, ANY_CELL, ANY_LABEL),
+    st.sampled_from(["add_remove", "replace_one"]),
+)
+def test_no_row_moves_hermite_sums_by_more_than_claimed(rows, other, relation):
+    *numbers, labels = zip(*rows, strict=True)
+    table, labels = list(zip(*numbers, strict=True)), list(labels)
+    if relation == "add_remove":
+        neighbour, others = [*table, other[:2]], [*labels, other[2]]
+    else:
+        neighbour, others = [other[:2], *table[1:]], [other[2], *labels[1:]]
+    check_pair(table, labels, neighbour, others, relation, LABELLED, HERMITE)
+
+
+def test_hermite_features_use_most_of_the_sensitivity_they_pay_for():
+    """Orders that are cut off leave a little of the norm unused, and never the other way round."""
+    plan = Hermite().plan(LABELLED, budget=budget_of(), feature_seed=0)
+    used = check_pair([(0.2, 0.7)], "a", [], "", "add_remove", LABELLED, plan)
+    assert used > 0.93

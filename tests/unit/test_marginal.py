@@ -14,9 +14,10 @@ from dpgist.artefact import read_artefact, write_artefact
 from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError, DataError
 from dpgist.features.binning import Resolution, at_valleys, binning, merged, tree_masses
-from dpgist.features.expected import ExpectedPairs
+from dpgist.features.expected import ExpectedProducts
 from dpgist.features.leaves import column_leaves
-from dpgist.features.marginal import LeafMap, choose_pairs
+from dpgist.features.marginal import LeafMap
+from dpgist.features.subsets import choose_pairs
 from dpgist.generators.binned import BinnedMixture
 from dpgist.generators.model import read_model
 from dpgist.report.inside import loss_floor, noisy_choices
@@ -251,7 +252,7 @@ def test_the_closed_form_equals_the_mean_over_drawn_rows(gist):
     with torch.no_grad():
         mixture.components.normal_(generator=torch.Generator().manual_seed(2))
         components, bins = mixture()
-        pairs = ExpectedPairs(row_map.sizes, row_map.partners)(components, bins)
+        pairs = ExpectedProducts(row_map.sizes, row_map.halves)(components, bins)
         expected = pairs, components @ bins.T
     n = 40_000
     for code in range(2):

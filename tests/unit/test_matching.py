@@ -74,22 +74,25 @@ def test_blocks_count_by_their_precision():
 
 
 def test_the_loss_is_zero_at_the_target_and_the_weighted_square_elsewhere():
-    features = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 2.0]])  # two features of three components
-    components = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
     weights = torch.tensor([0.25, 0.75])
-    mean = components @ features.T
+    mean = torch.tensor([[0.5, 0.5], [2.0, 2.0]])
 
     def loss(target):
-        return float(
-            matching_loss(
-                [features],
-                [target],
-                components=components,
-                class_weights=weights,
-                loss_weights=(2.0,),
-            )
-        )
+        return float(matching_loss([mean], [target], class_weights=weights, loss_weights=(2.0,)))
 
     assert loss(mean) == pytest.approx(0.0)
     shift = torch.tensor([[3.0, 0.0], [0.0, 1.0]])
     assert loss(mean + shift) == pytest.approx(2 * (0.25 * 9 + 0.75 * 1))
+
+
+def test_loss_factors_multiply_the_weights_and_nothing_else():
+    noisy = released([[30, 60], [10, 0]], [100, 300], second_std=3.0)
+    plain, twice = (
+        target_from(noisy, class_allowed=(True, True), loss_factors=factors)
+        for factors in ((), (1.0, 2.0))
+    )
+    ratio = plain.loss_weights[1] / plain.loss_weights[0]
+    assert twice.loss_weights[1] / twice.loss_weights[0] == pytest.approx(2 * ratio)
+    assert sum(twice.loss_weights) == pytest.approx(1.0)
+    for own, other in zip(plain.means, twice.means, strict=True):
+        assert (own == other).all()

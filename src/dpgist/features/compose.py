@@ -44,12 +44,24 @@ class ChoiceMap(nn.Module):
 class SideBySide(nn.Module):
     """Apply several maps to the same rows: one (B, length) tensor per block.
 
+    ``loss_factors`` multiply the blocks' weights in the training loss, and nothing else; none
+    leaves them as the release weighs them. ``ends_at_noise`` says that a loss in closed form is
+    not to be brought far below what noise leaves on average, where there is only noise to learn.
+
     Privacy: none by itself; row-wise if each of its maps is.
     """
 
-    def __init__(self, maps: Iterable[nn.Module]) -> None:
+    def __init__(
+        self,
+        maps: Iterable[nn.Module],
+        loss_factors: Sequence[float] = (),
+        *,
+        ends_at_noise: bool = False,
+    ) -> None:
         super().__init__()
         self.maps = nn.ModuleList(maps)
+        self.loss_factors = tuple(loss_factors)
+        self.ends_at_noise = ends_at_noise
 
     def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
         return tuple(feature_map(rows) for feature_map in self.maps)

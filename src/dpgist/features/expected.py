@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +13,13 @@ from torch import Tensor, nn
 
 from dpgist.features.compose import ChoiceMap, SideBySide
 from dpgist.features.fourier import FourierMap
+from dpgist.features.hermite import Column, ColumnFeatures, ProductMap, SumMap
 from dpgist.features.support import Support
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
+
+_NODES = 16  # of the quadrature over a cell: exact to rounding for the widest cells there are
 
 
 class ExpectedFourier(nn.Module):
@@ -96,36 +100,133 @@ class ExpectedChoices(nn.Module):
         return torch.cat([self.get_buffer(f"table_{j}") @ p for j, p in enumerate(probabilities)])
 
 
-class ExpectedPairs(nn.Module):
-    r"""Mean products of two columns' features, for a mixture of products.
+class ExpectedProducts(nn.Module):
+    r"""Mean products of several columns' features, for a mixture of products.
 
     .. math:: E\, f_{ia}(x_i)\, f_{jb}(x_j) = \sum_k \pi_{k \mid c}\, p_{kia}\, p_{kjb}
 
     Symbols: :math:`p_{kja}` is the mean of feature a of column j in component k; with indicators
-    of bins it is a bin's probability. For all partners j of a column i this is one matrix
+    of bins it is a bin's probability. Columns that are independent given the component have
+    the product of their means; for all subsets that share a first half this is one matrix
     product, far smaller than the features of every component. ``sizes`` counts the features of
-    each column, ``partners`` gives the second columns for each first one; coordinates stand as in
-    :class:`~dpgist.features.marginal.MarginalMap`.
+    each column, ``halves`` gives the second halves for each first one; coordinates stand as in
+    :class:`~dpgist.features.hermite.ProductMap`.
 
     Privacy: none needed; a function of public maps and of the generator.
     """
 
-    def __init__(self, sizes: Sequence[int], partners: Mapping[int, Sequence[int]]) -> None:
+    def __init__(
+        self, sizes: Sequence[int], halves: Mapping[tuple[int, ...], Sequence[tuple[int, ...]]]
+    ) -> None:
         super().__init__()
         ends = np.cumsum(sizes).tolist()
         self._slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-        self._partners = {i: tuple(js) for i, js in partners.items()}
+        self._halves = {first: tuple(seconds) for first, seconds in halves.items()}
 
     def forward(self, components: Tensor, features: Tensor) -> Tensor:
-        """Components (classes, K) and features (length, K) to (classes, pairs of features)."""
+        """Components (classes, K) and features (length, K) to (classes, products of features)."""
         none = features.new_zeros(len(components), 0)
-        pairs = [self._products(i, components, features) for i in self._partners]
-        return torch.cat([*pairs, none], dim=1)
+        products = [self._products(first, components, features) for first in self._halves]
+        return torch.cat([*products, none], dim=1)
 
-    def _products(self, column: int, components: Tensor, features: Tensor) -> Tensor:
-        own = components[:, None, :] * features[self._slices[column]]
-        others = torch.cat([features[self._slices[j]] for j in self._partners[column]])
+    def _products(self, first: tuple[int, ...], components: Tensor, features: Tensor) -> Tensor:
+        own = components[:, None, :] * self._outer(first, features)
+        others = torch.cat([self._outer(second, features) for second in self._halves[first]])
         return (own.flatten(0, 1) @ others.T).reshape(len(components), -1)
+
+    def _outer(self, columns: tuple[int, ...], features: Tensor) -> Tensor:
+        """Products of all features of some columns, component by component."""
+        product = features[self._slices[columns[0]]]
+        for column in columns[1:]:
+            product = (product[:, None] * features[self._slices[column]]).flatten(0, 1)
+        return product
+
+
+class ExpectedColumns(nn.Module):
+    """Mean Hermite features of each column alone, from its cells: (cells, K) to (length, K).
+
+    Privacy: none needed; a function of public maps and of the generator.
+    """
+
+    def __init__(self, features: ColumnFeatures, supports: Sequence[Support]) -> None:
+        super().__init__()
+        self.sizes = [column.size for column in features.columns]
+        for j, (column, support) in enumerate(zip(features.columns, supports, strict=True)):
+            self.register_buffer(f"table_{j}", _column_table(column, support).float())
+
+    def forward(self, probabilities: Sequence[Tensor]) -> Tensor:
+        return torch.cat([self.get_buffer(f"table_{j}") @ p for j, p in enumerate(probabilities)])
+
+
+class ExpectedMeans(nn.Module):
+    """Mean features of a mixture of products in each class, block by block: (classes, length).
+
+    Privacy: none needed; a function of public maps and of the generator.
+    """
+
+    def __init__(self, row_map: SideBySide, supports: Sequence[Support]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(_means(own, supports) for own in row_map.maps)
+
+    def forward(self, components: Tensor, probabilities: Sequence[Tensor]) -> list[Tensor]:
+        return [block(components, probabilities) for block in self.blocks]
+
+
+class _MeanOverComponents(nn.Module):
+    """Class means of a block whose mean features (length, K) are known for each component."""
+
+    def __init__(self, twin: nn.Module, *, scale: float = 1.0) -> None:
+        super().__init__()
+        self.twin, self.scale = twin, scale
+
+    def forward(self, components: Tensor, probabilities: Sequence[Tensor]) -> Tensor:
+        means: Tensor = components @ self.twin(probabilities).T
+        return means * self.scale
+
+
+class _MeanProducts(nn.Module):
+    """Class means of Hermite features of subsets of columns."""
+
+    def __init__(self, feature_map: ProductMap, supports: Sequence[Support]) -> None:
+        super().__init__()
+        self.columns = ExpectedColumns(feature_map.features, supports)
+        self.products = ExpectedProducts(self.columns.sizes, feature_map.halves)
+        self.scale = feature_map.scale
+
+    def forward(self, components: Tensor, probabilities: Sequence[Tensor]) -> Tensor:
+        means: Tensor = self.products(components, self.columns(probabilities))
+        return means * self.scale
+
+
+def expected_means(row_map: nn.Module, supports: Sequence[Support]) -> ExpectedMeans:
+    """The closed-form twin of a row map: a mixture of products -> class means of every block.
+
+    Privacy: none needed; built from public maps and supports.
+    """
+    if not isinstance(row_map, SideBySide):
+        raise TypeError(f"no closed form is known for {type(row_map).__name__}")
+    return ExpectedMeans(row_map, supports)
+
+
+def _means(feature_map: nn.Module, supports: Sequence[Support]) -> nn.Module:
+    if isinstance(feature_map, SumMap):
+        twin = ExpectedColumns(feature_map.features, supports)
+        return _MeanOverComponents(twin, scale=feature_map.scale)
+    if isinstance(feature_map, ProductMap):
+        return _MeanProducts(feature_map, supports)
+    return _MeanOverComponents(_twin(feature_map, supports))
+
+
+def _column_table(column: Column, support: Support) -> Tensor:
+    """Mean features (size, cells) of a column over each of its cells, by quadrature."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    rows = np.repeat(support.points[:, None, :], _NODES, axis=1)
+    rows[:, :, 0] += support.half_widths[:, None] * nodes
+    gate = None if column.gate is None else column.gate - support.start
+    alone = ColumnFeatures([replace(column, start=column.start - support.start, gate=gate)])
+    values = alone(torch.tensor(rows.reshape(-1, support.width)))
+    by_cell = values.reshape(len(support.points), _NODES, -1)
+    return torch.einsum("qns,n->sq", by_cell, torch.tensor(weights / 2.0))
 
 
 def expected_features(row_map: nn.Module, supports: Sequence[Support]) -> SideBySide:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,10 +12,10 @@ from torch import Tensor, nn
 from dpgist.features.binning import Binning
 from dpgist.features.leaves import BRANCHES, Leaves
 from dpgist.features.marked import Marked
+from dpgist.features.subsets import Pair, halves_of
 from dpgist.features.support import Support
 
 Floats = npt.NDArray[np.float64]
-Pair = tuple[int, int]
 
 _CLOSE = 1e-9  # encoded cells are exact up to rounding
 
@@ -99,7 +98,7 @@ class MarginalMap(nn.Module):
     Symbols: :math:`b_j` is the bin of column j, whose leaves are the ``most_leaves`` finest cells
     of :func:`~dpgist.features.leaves.column_leaves`. Squared norms are the number of pairs and of
     columns. The coordinates of all pairs (i, .) lie in one matrix, bins of i by bins of its
-    partners, as :class:`~dpgist.features.expected.ExpectedPairs` computes them.
+    partners, as :class:`~dpgist.features.expected.ExpectedProducts` computes them.
 
     Privacy: none by itself; a pure map of the rows it is given, its bins are public or released.
     """
@@ -118,7 +117,7 @@ class MarginalMap(nn.Module):
         self.pairs = tuple(pairs)
         self.sizes = tuple(binning.n_bins for binning in binnings)
         self.firsts = tuple(int(first) for first in np.cumsum([0, *self.sizes])[:-1])
-        self.partners = _partners(pairs)
+        self.halves = halves_of(pairs)
         self._layout = self._laid_out()
 
     @property
@@ -151,42 +150,14 @@ class MarginalMap(nn.Module):
     def _laid_out(self) -> tuple[Tensor, ...]:
         """Of each pair: its columns, where its cells begin, how long a row of its matrix is."""
         layout, start = [], 0
-        for i, partners in self.partners.items():
-            sizes = [self.sizes[j] for j in partners]
+        for (i,), partners in self.halves.items():
+            sizes = [self.sizes[j] for (j,) in partners]
             begins = start + np.cumsum([0, *sizes[:-1]])
-            layout += [(i, j, at, sum(sizes)) for j, at in zip(partners, begins, strict=True)]
+            layout += [(i, j, at, sum(sizes)) for (j,), at in zip(partners, begins, strict=True)]
             start += self.sizes[i] * sum(sizes)
         return torch.from_numpy(np.array(layout, np.int64).reshape(-1, 4)).unbind(dim=1)
-
-
-def _partners(pairs: Sequence[Pair]) -> dict[int, tuple[int, ...]]:
-    """For each first column of a pair its second ones, in order."""
-    return {
-        i: tuple(j for _, j in own) for i, own in itertools.groupby(sorted(pairs), lambda p: p[0])
-    }
 
 
 def _looked_up(table: npt.NDArray[np.int64], codes: Tensor) -> Tensor:
     """The table's entries; -1 for codes beyond its end."""
     return torch.from_numpy(np.append(table, -1))[codes]
-
-
-def choose_pairs(n_columns: int, *, most: int, rng: np.random.Generator) -> tuple[Pair, ...]:
-    """All pairs of columns, or about ``most`` of them: each column in equally many.
-
-    Too many pairs are thinned to a circulant graph on shuffled columns, one of its shifts being 1,
-    so that it is connected.
-
-    Privacy: none needed; depends on public numbers and public randomness alone.
-    """
-    everyone = list(itertools.combinations(range(n_columns), 2))
-    if len(everyone) <= most:
-        return tuple(everyone)
-    order = rng.permutation(n_columns)
-    shifts = 2 + rng.permutation((n_columns - 1) // 2 - 1)[: max(most // n_columns, 2) - 1]
-    pairs = {
-        tuple(sorted((int(order[i]), int(order[(i + shift) % n_columns]))))
-        for shift in (1, *shifts)
-        for i in range(n_columns)
-    }
-    return tuple(sorted((a, b) for a, b in pairs))

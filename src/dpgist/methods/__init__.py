@@ -9,15 +9,18 @@ from typing import Any, ClassVar, Protocol
 from torch import nn
 
 from dpgist.errors import DataError
+from dpgist.methods.hermite import Hermite
 from dpgist.methods.marginal import Marginal
 from dpgist.methods.merf import Merf, suggest_features
 from dpgist.methods.scattering import Scattering
+from dpgist.methods.stages import settings
 from dpgist.privacy.plan import Budget, Plan
 from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
 
 __all__ = [
     "METHODS",
+    "Hermite",
     "Marginal",
     "Merf",
     "Method",
@@ -48,20 +51,12 @@ class Method(Protocol):
     ) -> nn.Module: ...
 
 
-METHODS: dict[str, type[Marginal | Merf | Scattering]] = {
-    kind.name: kind for kind in (Marginal, Merf, Scattering)
+METHODS: dict[str, type[Hermite | Marginal | Merf | Scattering]] = {
+    kind.name: kind for kind in (Hermite, Marginal, Merf, Scattering)
 }
 
 _BEFORE: dict[str, dict[str, Any]] = {Merf.name: {"image_law": "real"}}
 """What artefacts meant that were written before a setting existed."""
-
-
-def settings(method: Method) -> dict[str, Any]:
-    """A method's settings as JSON-able data.
-
-    Privacy: public facts only.
-    """
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(method).items()}
 
 
 def method_from(name: str, settings: Mapping[str, Any]) -> Method:

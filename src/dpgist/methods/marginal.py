@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,15 +12,16 @@ from dpgist.encode import Encoder
 from dpgist.errors import DataError
 from dpgist.features.binning import Binning, Resolution, binning, bins_for
 from dpgist.features.leaves import Leaves, column_leaves
-from dpgist.features.marginal import LeafMap, MarginalMap, Pair, choose_pairs
-from dpgist.privacy.plan import COUNTS, Block, Budget, Plan, Query, Stage
+from dpgist.features.marginal import LeafMap, MarginalMap
+from dpgist.features.subsets import Pair, choose_pairs
+from dpgist.methods.histogram import BITS, LEAVES, leaf_query, released_total
+from dpgist.methods.stages import recipe_of, refuse_bad_share, two_stages
+from dpgist.privacy.plan import Block, Budget, Plan, Query
 from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
 
-LEAVES, PAIRS, SINGLES = "leaves", "pairs", "singles"
+PAIRS, SINGLES = "pairs", "singles"
 
-_BITS = 20  # a row at its bound may be truncated by one step, which must be next to nothing
-_NO_ROWS = 10_000  # assumed where neither the release nor the schema knows any better
 _FEWEST_BINS = 8
 _ROWS_PER_CELL = 5.0  # per root of the classes, in units of the noise: measured on Adult, Covertype
 _LEAST_BIN = 0.2  # of the mass that bins have on average
@@ -62,8 +62,7 @@ class Marginal:
     single_weight: float = 0.3
 
     def __post_init__(self) -> None:
-        if not 0.001 <= self.leaf_share <= 0.999:
-            raise ValueError(f"leaf_share must lie between 0.001 and 0.999, got {self.leaf_share}")
+        refuse_bad_share("leaf_share", self.leaf_share)
         smallest = {"most_leaves": 16, "most_cells": 2, "most_bins": 2, "most_groups": 2}
         smallest |= {"most_pairs": 1, "most_coordinates": 1000}
         for field, least in smallest.items():
@@ -83,16 +82,11 @@ class Marginal:
         del budget  # the noise is the curator's
         _refuse_images(schema)
         encoder = Encoder(schema)
-        first = self._leaf_query(encoder, feature_seed)
-        share = Fraction(self.leaf_share).limit_denominator(1000)
-        return Plan(
-            stages=(
-                Stage(share=share, query=lambda released: first),
-                Stage(
-                    share=1 - share,
-                    query=lambda released: self._query(encoder, feature_seed, released),
-                ),
-            )
+        recipe = recipe_of(self, schema, feature_seed)
+        return two_stages(
+            leaf_query(encoder, self._leaves(encoder), recipe),
+            lambda released: self._query(encoder, feature_seed, released),
+            share=self.leaf_share,
         )
 
     def row_map(
@@ -113,18 +107,6 @@ class Marginal:
         n_columns = len({slot.column for slot in encoder.slots})
         return max(min(self.most_leaves, self.most_coordinates // (2 * n_columns)), 16)
 
-    def _leaf_query(self, encoder: Encoder, feature_seed: int) -> Query:
-        row_map = LeafMap(self._leaves(encoder))
-        block = Block(
-            name=LEAVES,
-            length=row_map.length,
-            bits=_BITS,
-            bound_squared=row_map.bound_squared,
-            non_negative=True,
-        )
-        recipe = {**self._recipe(encoder.schema, feature_seed), "stage": LEAVES}
-        return Query(encoder=encoder, row_map=row_map, blocks=(block,), batched=True, recipe=recipe)
-
     def _query(
         self, encoder: Encoder, feature_seed: int, released: tuple[ReleasedStage, ...]
     ) -> Query:
@@ -135,7 +117,7 @@ class Marginal:
             name=SINGLES,
             length=row_map.single_length,
             weight=self.single_weight * math.sqrt(max(n_pairs, 1) / n_columns),
-            bits=_BITS,
+            bits=BITS,
             bound_squared=n_columns,
             non_negative=True,
             labelled=labelled,
@@ -143,7 +125,7 @@ class Marginal:
         pairs = Block(
             name=PAIRS,
             length=max(row_map.pair_length, 1),
-            bits=_BITS,
+            bits=BITS,
             bound_squared=max(n_pairs, 1),
             non_negative=True,
             labelled=labelled,
@@ -153,7 +135,7 @@ class Marginal:
             row_map=row_map,
             blocks=(pairs, singles) if n_pairs else (singles,),
             batched=True,
-            recipe={**self._recipe(encoder.schema, feature_seed), **_cuts(row_map)},
+            recipe={**recipe_of(self, encoder.schema, feature_seed), **_cuts(row_map)},
         )
 
     def _row_map(
@@ -178,9 +160,7 @@ class Marginal:
     ) -> list[Binning]:
         """Cut every column by the first stage; wider, if a class would have too many cells."""
         counts = LeafMap(leaves).by_column(stage[LEAVES].sums()[0])
-        total = float(stage[COUNTS].sums().sum())
-        if total < 1:
-            total = float(encoder.schema.rows_about or _NO_ROWS)
+        total = released_total(stage, encoder.schema)
         bins, groups = self._bins(encoder, leaves, pairs, stage, total), self.most_groups
         while True:
             resolution = Resolution(
@@ -214,14 +194,6 @@ class Marginal:
         noise = stage[LEAVES].noise_std * math.sqrt(odds * max(len(pairs), 1) / trees)
         rows_per_cell = _ROWS_PER_CELL * math.sqrt(sum(encoder.class_allowed)) * noise
         return bins_for(total, rows_per_cell, fewest=_FEWEST_BINS, most=self.most_bins)
-
-    def _recipe(self, schema: Schema, feature_seed: int) -> dict[str, Any]:
-        return {
-            "method": self.name,
-            "settings": dict(vars(self)),
-            "schema": schema.to_dict(),
-            "feature_seed": feature_seed,
-        }
 
 
 def _cuts(row_map: MarginalMap) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from dpgist.features.compose import ChoiceMap, SideBySide
 from dpgist.features.fourier import FourierMap, draw_frequencies, draw_pixel_frequencies
 from dpgist.features.whole import WholeFourierMap, draw_whole_frequencies, suits
 from dpgist.methods.scale import paid_scale, scale_query
+from dpgist.methods.stages import recipe_of, refuse_bad_share, two_stages
 from dpgist.privacy.accounting import mu_of
 from dpgist.privacy.lattice import grid_bits
 from dpgist.privacy.plan import Block, Budget, Plan, Query, Relation, Stage
@@ -97,10 +98,7 @@ class Merf:
             raise ValueError(f"length_scale must be public or paid, got {self.length_scale!r}")
         if self.image_law not in ("whole", "real"):
             raise ValueError(f"image_law must be whole or real, got {self.image_law!r}")
-        if not 0.001 <= self.scale_share <= 0.999:
-            raise ValueError(
-                f"scale_share must lie between 0.001 and 0.999, got {self.scale_share}"
-            )
+        refuse_bad_share("scale_share", self.scale_share)
 
     def settled(self, schema: Schema, budget: Budget) -> Merf:
         """The same: nothing here depends on the budget."""
@@ -117,14 +115,8 @@ class Merf:
 
         if self.length_scale == "public":
             return Plan(stages=(Stage(share=Fraction(1), query=embedding),))
-        first = scale_query(encoder, self._recipe(schema, feature_seed))
-        share = Fraction(self.scale_share).limit_denominator(1000)
-        return Plan(
-            stages=(
-                Stage(share=share, query=lambda released: first),
-                Stage(share=1 - share, query=embedding),
-            )
-        )
+        first = scale_query(encoder, recipe_of(self, schema, feature_seed))
+        return two_stages(first, embedding, share=self.scale_share)
 
     def row_map(
         self,
@@ -158,16 +150,8 @@ class Merf:
             row_map=row_map,
             blocks=blocks,
             batched=True,
-            recipe={**self._recipe(schema, feature_seed), "distance": distance},
+            recipe={**recipe_of(self, schema, feature_seed), "distance": distance},
         )
-
-    def _recipe(self, schema: Schema, feature_seed: int) -> dict[str, Any]:
-        return {
-            "method": self.name,
-            "settings": _settings(self),
-            "schema": schema.to_dict(),
-            "feature_seed": feature_seed,
-        }
 
     def _weights(self) -> tuple[tuple[str, float], ...]:
         return (
@@ -262,8 +246,3 @@ def _block(name: str, feature_map: Any, *, weight: float, schema: Schema) -> Blo
         non_negative=name == CHOICES,
         labelled=schema.label is not None,
     )
-
-
-def _settings(method: Merf) -> dict[str, Any]:
-    """JSON-able twin of the settings."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(method).items()}

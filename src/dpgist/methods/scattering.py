@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from dpgist.encode import Encoder
 from dpgist.errors import DataError
 from dpgist.features.fourier import FourierMap
 from dpgist.features.scattering import ScatteredFourier, ScatteringMap
+from dpgist.methods.stages import recipe_of
 from dpgist.privacy.accounting import mu_of
 from dpgist.privacy.lattice import grid_bits
 from dpgist.privacy.plan import Block, Budget, Plan, Query, Relation, Stage
@@ -120,12 +121,7 @@ class Scattering:
             row_map=self.row_map(schema, feature_seed=feature_seed),
             blocks=self._blocks(schema),
             batched=True,
-            recipe={
-                "method": self.name,
-                "settings": _settings(self),
-                "schema": schema.to_dict(),
-                "feature_seed": feature_seed,
-            },
+            recipe=recipe_of(self, schema, feature_seed),
         )
 
     def _blocks(self, schema: Schema) -> tuple[Block, ...]:
@@ -180,8 +176,3 @@ def _fourier(
     frequencies = rng.standard_normal((n_frequencies, length), dtype=np.float32)
     frequencies /= np.float32(scale)
     return FourierMap(frequencies)
-
-
-def _settings(method: Scattering) -> dict[str, Any]:
-    """JSON-able twin of the settings."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(method).items()}

@@ -11,17 +11,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from torch import nn
 
 from dpgist.encode import Encoder, Slot
-from dpgist.features.compose import ChoiceMap
+from dpgist.features.compose import ChoiceMap, SideBySide
+from dpgist.features.hermite import SumMap
 from dpgist.features.marginal import LeafMap, MarginalMap
 from dpgist.generators.model import Model
 from dpgist.gist import Gist
 from dpgist.methods import method_from
+from dpgist.methods.hermite import SUM, Hermite
 from dpgist.methods.marginal import Marginal as MarginalMethod
 from dpgist.methods.merf import CHOICES
 from dpgist.plots import column_edges, column_histogram, column_options, column_shares
-from dpgist.privacy.plan import COUNTS, HEALTH
 from dpgist.schema import BooleanColumn, CategoryColumn, ImageColumn, type_name
 from dpgist.training.matching import target_from
 from dpgist.training.whitened import n_coordinates
@@ -131,18 +133,9 @@ def loss_floor(gist: Gist) -> float:
     allowed = Encoder(gist.schema).class_allowed
     if gist.method == MarginalMethod.name:
         return float(n_coordinates(gist.released, class_allowed=allowed))
-    target = target_from(gist.released, class_allowed=allowed)
-    blocks = [b for b in gist.released.last.blocks if b.block.name not in (COUNTS, HEALTH)]
-    counts = gist.released.last[COUNTS]
-    noisy = np.maximum(counts.sums()[target.classes, 0], max(counts.noise_std, 1.0))
-    total = 0.0
-    for block, weight in zip(blocks, target.loss_weights, strict=True):
-        labelled = block.block.labelled
-        sizes = noisy if labelled else np.array([gist.rows])
-        shares = target.class_weights if labelled else np.ones(1)
-        noise = block.block.length * (block.noise_std / sizes) ** 2
-        total += weight * float(shares @ np.minimum(noise, block.block.bound_squared))
-    return total
+    row_map = _row_map(gist) if gist.method == Hermite.name else None
+    factors = row_map.loss_factors if isinstance(row_map, SideBySide) else ()
+    return target_from(gist.released, class_allowed=allowed, loss_factors=factors).noise
 
 
 def noisy_choices(gist: Gist) -> dict[str, tuple[Vector, float]]:
@@ -157,6 +150,8 @@ def noisy_choices(gist: Gist) -> dict[str, tuple[Vector, float]]:
     choices = [slot for slot in encoder.slots if slot.kind == "choice"]
     if gist.method == MarginalMethod.name:
         return _leaf_choices(gist, choices)
+    if gist.method == Hermite.name:
+        return _sum_choices(gist, choices)
     released = [block for block in gist.released.last.blocks if block.block.name == CHOICES]
     if not released or released[0].block.length != sum(slot.width for slot in choices):
         return {}
@@ -172,10 +167,7 @@ def noisy_choices(gist: Gist) -> dict[str, tuple[Vector, float]]:
 
 def _leaf_choices(gist: Gist, slots: Sequence[Slot]) -> dict[str, tuple[Vector, float]]:
     """The same from the first stage of marginals, which counts every option and every null."""
-    method = method_from(gist.method, gist.settings)
-    row_map = method.row_map(
-        gist.schema, feature_seed=gist.feature_seed, released=gist.released.stages[:-1]
-    )
+    row_map = _row_map(gist)
     assert isinstance(row_map, MarginalMap)  # what this method makes
     block = gist.released.stages[0].blocks[0]
     counts = LeafMap(row_map.leaves).by_column(block.sums()[0] / gist.rows)
@@ -188,6 +180,30 @@ def _leaf_choices(gist: Gist, slots: Sequence[Slot]) -> dict[str, tuple[Vector, 
             found[slot.column] = np.zeros(slot.width)
             found[slot.column][list(leaves.options)] = levels[0]
     return {name: (shares, block.noise_std / gist.rows) for name, shares in found.items()}
+
+
+def _sum_choices(gist: Gist, slots: Sequence[Slot]) -> dict[str, tuple[Vector, float]]:
+    """The same from a sum kernel, where options and nulls are features of their own."""
+    sums = _row_map(gist).get_submodule("maps.0")
+    assert isinstance(sums, SumMap)  # what this method makes
+    block, scale = gist.released.last[SUM], sums.scale * gist.rows
+    shares = block.sums().sum(axis=0) / scale
+    found: dict[int, Vector] = {}
+    for column, place in zip(sums.features.columns, sums.features.slices, strict=True):
+        if column.expansion is None:
+            found[column.start] = shares[place]
+        elif column.gate is not None:
+            null = shares[place][-1]
+            found[column.gate] = np.array([1.0 - null, null])
+    std = block.noise_std * math.sqrt(len(block.values)) / scale
+    return {slot.column: (found[slot.start], std) for slot in slots if slot.start in found}
+
+
+def _row_map(gist: Gist) -> nn.Module:
+    method = method_from(gist.method, gist.settings)
+    return method.row_map(
+        gist.schema, feature_seed=gist.feature_seed, released=gist.released.stages[:-1]
+    )
 
 
 def _classes(gist: Gist, rows: pa.Table | None) -> tuple[ClassShare, ...]:

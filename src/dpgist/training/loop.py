@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgist.encode import Encoder
+from dpgist.features.compose import SideBySide
 from dpgist.features.marginal import MarginalMap
 from dpgist.features.scattering import ScatteredFourier
 from dpgist.generators.binned import BinnedMixture
@@ -203,7 +204,8 @@ def _aim(
     if isinstance(generator, BinnedMixture) and isinstance(row_map, MarginalMap):
         marginals = marginals_from(gist.released, row_map, class_allowed=allowed)
         return marginals.target(), Whitened(generator, row_map, marginals)
-    target = target_from(gist.released, class_allowed=allowed)
+    factors = row_map.loss_factors if isinstance(row_map, SideBySide) else ()
+    target = target_from(gist.released, class_allowed=allowed, loss_factors=factors)
     if isinstance(generator, MixtureGenerator):
         return target, ClosedForm(generator, row_map, target)
     assert not isinstance(generator, BinnedMixture)  # made for marginals only

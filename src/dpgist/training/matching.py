@@ -22,13 +22,15 @@ class Target:
 
     ``classes`` are the class codes kept, ``class_weights`` their shares (adding up to 1);
     ``means`` holds per block an array (classes, length), or (1, length) if the block is not
-    labelled; ``loss_weights`` one number per block.
+    labelled; ``loss_weights`` one number per block. ``noise`` is the loss that the true
+    distribution itself would have on average, for the noise alone.
     """
 
     classes: npt.NDArray[np.int64]
     class_weights: Vector
     means: tuple[Vector, ...]
     loss_weights: tuple[float, ...]
+    noise: float = 0.0
 
     def on(self, device: torch.device) -> TargetTensors:
         """The same as tensors. Privacy: post-processing of a release."""
@@ -54,13 +56,17 @@ def _floats(values: Vector, device: torch.device) -> Tensor:
     return torch.tensor(values, dtype=torch.float32, device=device)
 
 
-def target_from(released: Released, *, class_allowed: tuple[bool, ...]) -> Target:
+def target_from(
+    released: Released, *, class_allowed: tuple[bool, ...], loss_factors: Sequence[float] = ()
+) -> Target:
     r"""Divide the released sums by the released counts.
 
-    .. math:: \tilde\mu_{b,c} = \tilde S_{b,c} / \tilde m_c, \qquad \lambda_b \propto 1/\sigma_b^2
+    .. math:: \tilde\mu_{b,c} = \tilde S_{b,c} / \tilde m_c, \qquad
+              \lambda_b \propto \gamma_b / \sigma_b^2
 
     Symbols: :math:`\tilde S_{b,c}` noisy sum of block b in class c, :math:`\tilde m_c` noisy count,
-    :math:`\sigma_b` noise of the block: the loss weighs every block by its precision. A class
+    :math:`\sigma_b` noise of the block: the loss weighs every block by its precision, and by
+    ``loss_factors`` :math:`\gamma_b` beside it, which are free to choose after a release. A class
     whose noisy count does not stand out of its noise, or that may not be emitted, is left out; if
     none stands out all are kept with equal shares, so that an empty table still trains. A mean is
     pulled back into the unit ball, where every mean embedding lies.
@@ -70,11 +76,14 @@ def target_from(released: Released, *, class_allowed: tuple[bool, ...]) -> Targe
     counts = released.last[COUNTS]
     kept, sizes = class_sizes(counts, class_allowed, n_rows=released.n_rows)
     blocks = [b for b in released.last.blocks if b.block.name not in (COUNTS, HEALTH)]
+    weights = _loss_weights(blocks, loss_factors)
+    noises = [_noise(block, sizes) for block in blocks]
     return Target(
         classes=kept,
         class_weights=sizes / sizes.sum(),
         means=tuple(_means(block, kept=kept, sizes=sizes) for block in blocks),
-        loss_weights=_precisions(blocks),
+        loss_weights=weights,
+        noise=sum(weight * noise for weight, noise in zip(weights, noises, strict=True)),
     )
 
 
@@ -106,40 +115,44 @@ def _means(block: ReleasedBlock, *, kept: npt.NDArray[np.int64], sizes: Vector) 
     return np.asarray(means * (radius / np.maximum(norms, radius)))
 
 
-def _precisions(blocks: list[ReleasedBlock]) -> tuple[float, ...]:
+def _noise(block: ReleasedBlock, sizes: Vector) -> float:
+    r"""What the noise alone adds to a block's squared distance on average.
+
+    .. math:: \sum_c w_c\, D_b\, \sigma_b^2 / \tilde m_c^2
+
+    A noisy mean that is pulled back into the unit ball has less, so its norm caps each term.
+    """
+    rows = sizes if block.block.labelled else sizes.sum(keepdims=True)
+    noise = block.block.length * (block.noise_std / rows) ** 2
+    return float(rows / rows.sum() @ np.minimum(noise, block.block.bound_squared))
+
+
+def _loss_weights(blocks: list[ReleasedBlock], factors: Sequence[float]) -> tuple[float, ...]:
     precisions = np.array([1.0 / max(block.noise_std, 1e-300) ** 2 for block in blocks])
-    return tuple(float(p) for p in precisions / precisions.sum())
+    weights = precisions / precisions.sum() * np.array(factors or [1.0] * len(blocks))
+    return tuple(float(weight) for weight in weights / weights.sum())
 
 
 def matching_loss(
-    features: Sequence[Tensor],
+    found: Sequence[Tensor],
     means: Sequence[Tensor],
     *,
-    components: Tensor,
     class_weights: Tensor,
     loss_weights: Sequence[float],
 ) -> Tensor:
     r"""Squared distance between the generator's mean embeddings and the target's.
 
-    .. math:: \sum_b \lambda_b \sum_c w_c
-              \Big\| \sum_k \pi_{k \mid c}\, E_k \phi_b - \tilde\mu_{b,c} \Big\|^2
+    .. math:: \sum_b \lambda_b \sum_c w_c \big\| E_c \phi_b - \tilde\mu_{b,c} \big\|^2
 
-    Symbols: ``features`` holds per block :math:`E_k \phi_b`, the mean features of component k, of
-    shape (length, components); ``components`` is :math:`\pi` (classes, components). This is the
-    quantity whose unbiased estimate two independent half batches would give; with the means in
-    closed form there is nothing left to estimate.
+    Symbols: ``found`` holds per block :math:`E_c \phi_b`, the generator's mean features of class c,
+    of shape (classes, length). This is the quantity whose unbiased estimate two independent half
+    batches would give; with the means in closed form there is nothing left to estimate.
 
     Privacy: post-processing of a release; touches no row.
     """
-    total = class_weights.new_zeros(())
-    for block, mean, weight in zip(features, means, loss_weights, strict=True):
-        if len(mean) == len(class_weights):
-            gaps = (components @ block.T - mean).square().sum(dim=1)
-            total = total + weight * (class_weights @ gaps)
-        else:
-            gap = block @ (class_weights @ components) - mean[0]
-            total = total + weight * gap.square().sum()
-    return total
+    return two_half_loss(
+        found, found, means, class_weights=class_weights, loss_weights=loss_weights
+    )
 
 
 def class_means(features: Tensor, n_classes: int) -> Tensor:

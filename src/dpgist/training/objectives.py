@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dpgist.features.expected import expected_features
+from dpgist.features.compose import SideBySide
+from dpgist.features.expected import expected_means
 from dpgist.features.scattering import ScatteredFourier
 from dpgist.generators.build import Network
 from dpgist.generators.mixture import MixtureGenerator
@@ -63,21 +64,21 @@ class ClosedForm:
     betas = (0.9, 0.99)
     smallest_moment = 1e-12  # losses end near 1e-5: the usual 1e-8 would brake the last steps
     average_rate = 1.0  # no noise to average out
-    enough = -math.inf
 
     def __init__(self, generator: MixtureGenerator, row_map: nn.Module, target: Target) -> None:
         device = generator.components.device
+        ends = isinstance(row_map, SideBySide) and row_map.ends_at_noise and target.noise > 0
+        self.enough = target.noise if ends else -math.inf
         self._generator, self._target = generator, target.on(device)
-        self._expected = expected_features(row_map, generator.supports).to(device)
+        self._expected = expected_means(row_map, generator.supports).to(device)
 
     def loss(self, rng: torch.Generator) -> Tensor:
         """See :func:`matching_loss`. Privacy: post-processing of a release."""
         del rng
         components, cells = self._generator()
         return matching_loss(
-            self._expected(cells),
+            self._expected(components[self._target.classes], cells),
             self._target.means,
-            components=components[self._target.classes],
             class_weights=self._target.class_weights,
             loss_weights=self._target.loss_weights,
         )

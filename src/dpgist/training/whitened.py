@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgist.errors import ArtefactError
-from dpgist.features.expected import ExpectedPairs
+from dpgist.features.expected import ExpectedProducts
 from dpgist.features.marginal import MarginalMap
 from dpgist.generators.binned import BinnedMixture
 from dpgist.privacy.plan import COUNTS
@@ -120,7 +120,7 @@ class Whitened:
     ) -> None:
         device = generator.components.device
         self._generator = generator
-        self._expected = ExpectedPairs(row_map.sizes, row_map.partners)
+        self._expected = ExpectedProducts(row_map.sizes, row_map.halves)
         self._classes = torch.tensor(marginals.classes, device=device)
         self._sizes = _floats(marginals.sizes[:, None], device)
         shares = marginals.shares[None] * marginals.sizes.sum()
