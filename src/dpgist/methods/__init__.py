@@ -11,6 +11,7 @@ from torch import nn
 from dpgist.errors import DataError
 from dpgist.methods.marginal import Marginal
 from dpgist.methods.merf import Merf, suggest_features
+from dpgist.methods.pearl import Pearl
 from dpgist.methods.scattering import Scattering
 from dpgist.methods.stages import settings
 from dpgist.privacy.plan import Budget, Plan
@@ -22,6 +23,7 @@ __all__ = [
     "Marginal",
     "Merf",
     "Method",
+    "Pearl",
     "Scattering",
     "method_from",
     "settings",
@@ -49,8 +51,8 @@ class Method(Protocol):
     ) -> nn.Module: ...
 
 
-METHODS: dict[str, type[Marginal | Merf | Scattering]] = {
-    kind.name: kind for kind in (Marginal, Merf, Scattering)
+METHODS: dict[str, type[Marginal | Merf | Pearl | Scattering]] = {
+    kind.name: kind for kind in (Marginal, Merf, Pearl, Scattering)
 }
 
 

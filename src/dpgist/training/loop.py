@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgist.encode import Encoder
+from dpgist.features.characteristic import CharacteristicMap
 from dpgist.features.marginal import MarginalMap
 from dpgist.generators.binned import BinnedMixture
 from dpgist.generators.build import Generator, build_generator, default_sizes
@@ -26,6 +27,7 @@ from dpgist.gist import Gist
 from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
 from dpgist.training.checkpoint import Checkpoint
+from dpgist.training.critic import EVERY, Critic
 from dpgist.training.matching import Target, target_from
 from dpgist.training.objectives import (
     HALF_KINDS,
@@ -79,6 +81,7 @@ def train_generator(
         gist.schema, feature_seed=gist.feature_seed, released=gist.released.stages[:-1]
     )
     training = training.resolved(encoder, where, binned=isinstance(row_map, MarginalMap))
+    training = replace(training, critic=_has_critic(row_map, training))
     fit = _prepare(gist, row_map, training, encoder=encoder, rng=rng, device=where)
     saved = _checkpoint(checkpoint, gist, training, fit)
     fit.losses.extend(saved.restore() if saved else [])
@@ -126,6 +129,7 @@ class _Fit:
     averaged: Generator
     objective: Objective
     target: Target
+    critic: Critic | None
     optimiser: torch.optim.Adam
     seed: int
     device: torch.device
@@ -157,12 +161,16 @@ def _prepare(
         generator = build_generator(training.generator, encoder, sizes, generator=first).to(device)
     if generator.kind in HALF_KINDS and device.type == "cuda":
         generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    target, objective = _aim(gist, row_map, generator, training, encoder)
+    critic = None
+    if isinstance(row_map, CharacteristicMap) and training.critic:
+        critic = Critic(row_map).to(device)
+    target, objective = _aim(gist, row_map, generator, training, encoder, critic)
     return _Fit(
         generator=generator,
         averaged=copy.deepcopy(generator),
         objective=objective,
         target=target,
+        critic=critic,
         optimiser=torch.optim.Adam(
             generator.parameters(), betas=objective.betas, eps=objective.smallest_moment
         ),
@@ -170,6 +178,15 @@ def _prepare(
         device=device,
         losses=[],
     )
+
+
+def _has_critic(row_map: nn.Module, training: Training) -> bool | None:
+    """Whether there will be a critic; None where there is nothing to re-weigh."""
+    if isinstance(row_map, CharacteristicMap):
+        return training.critic is not False
+    if training.critic:
+        raise ValueError("a critic needs a characteristic function; release with method pearl")
+    return None
 
 
 def refuse_network(training: Training) -> None:
@@ -187,18 +204,19 @@ def _aim(
     generator: Generator,
     training: Training,
     encoder: Encoder,
+    critic: Critic | None,
 ) -> tuple[Target, Objective]:
-    allowed = encoder.class_allowed
+    allowed, weigh = encoder.class_allowed, critic or torch.sum
     if isinstance(generator, BinnedMixture) and isinstance(row_map, MarginalMap):
         marginals = marginals_from(gist.released, row_map, class_allowed=allowed)
         return marginals.target(), Whitened(generator, row_map, marginals)
     target = target_from(gist.released, class_allowed=allowed)
     if isinstance(generator, MixtureGenerator):
-        return target, ClosedForm(generator, row_map, target)
+        return target, ClosedForm(generator, row_map, target, weigh=weigh)
     assert not isinstance(generator, BinnedMixture)  # made for marginals only
     thinning = thinning_for(row_map, next(generator.parameters()).device)
-    batch = training.batch or 1
-    return target, TwoHalves(generator, row_map, target, batch=batch, thinning=thinning)
+    known = {"batch": training.batch or 1, "thinning": thinning}
+    return target, TwoHalves(generator, row_map, target, **known, weigh=weigh)
 
 
 def _descend(
@@ -221,6 +239,8 @@ def _descend(
         loss.backward()  # type: ignore[no-untyped-call]
         fit.optimiser.step()
         _average(fit, step)
+        if fit.critic is not None and (step + 1) % EVERY == 0:
+            fit.critic.ascend()
         fit.losses.append(float(loss.detach()))
         if progress is not None:
             progress(step + 1, steps, fit.losses[-1])
@@ -260,9 +280,10 @@ def _checkpoint(path: Path | None, gist: Gist, training: Training, fit: _Fit) ->
     digest.update(json.dumps(public, sort_keys=True).encode())
     for weights in fit.generator.parameters():
         digest.update(weights.detach().cpu().numpy().tobytes())
+    critic = {} if fit.critic is None else {"critic": fit.critic}
     return Checkpoint(
         path,
         identity=digest.hexdigest(),
-        networks={"weights": fit.generator, "averaged": fit.averaged},
+        networks={"weights": fit.generator, "averaged": fit.averaged, **critic},
         optimiser=fit.optimiser,
     )

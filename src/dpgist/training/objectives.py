@@ -15,7 +15,7 @@ from dpgist.features.expected import expected_features
 from dpgist.features.scattering import ScatteredFourier
 from dpgist.generators.build import Network
 from dpgist.generators.mixture import MixtureGenerator
-from dpgist.training.matching import Target, class_means, matching_loss, two_half_loss
+from dpgist.training.matching import Target, Weigh, class_means, matching_loss, two_half_loss
 
 _SETTLING_BATCHES = 50
 _FREQUENCIES_AT_ONCE = 1000
@@ -56,9 +56,16 @@ class ClosedForm:
     average_rate = 1.0  # no noise to average out
     enough = -math.inf
 
-    def __init__(self, generator: MixtureGenerator, row_map: nn.Module, target: Target) -> None:
+    def __init__(
+        self,
+        generator: MixtureGenerator,
+        row_map: nn.Module,
+        target: Target,
+        *,
+        weigh: Weigh = torch.sum,
+    ) -> None:
         device = generator.components.device
-        self._generator, self._target = generator, target.on(device)
+        self._generator, self._target, self._weigh = generator, target.on(device), weigh
         self._expected = expected_features(row_map, generator.supports).to(device)
 
     def loss(self, rng: torch.Generator) -> Tensor:
@@ -71,6 +78,7 @@ class ClosedForm:
             components=components[self._target.classes],
             class_weights=self._target.class_weights,
             loss_weights=self._target.loss_weights,
+            weigh=self._weigh,
         )
 
     def settle(self, averaged: nn.Module, rng: torch.Generator) -> None:
@@ -104,9 +112,10 @@ class TwoHalves:
         *,
         batch: int,
         thinning: int = 1,
+        weigh: Weigh = torch.sum,
     ) -> None:
         self._device = next(generator.parameters()).device
-        self._generator = generator
+        self._generator, self._weigh = generator, weigh
         row_map.to(self._device).requires_grad_(False)
         self._target = target.on(self._device)
         self._parts = _parts(row_map, self._target.means, thinning)
@@ -126,6 +135,7 @@ class TwoHalves:
             means,
             class_weights=self._target.class_weights,
             loss_weights=self._target.loss_weights,
+            weigh=self._weigh,
         )
 
     @torch.no_grad()

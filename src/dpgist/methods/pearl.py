@@ -1,0 +1,152 @@
+"""PEARL: the characteristic function at frequencies whose scale a first stage has paid for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpgist.encode import Encoder
+from dpgist.features.characteristic import (
+    CharacteristicMap,
+    Waves,
+    draw_pixel_waves,
+    draw_waves,
+)
+from dpgist.features.leaves import Leaves, column_leaves
+from dpgist.features.marginal import LeafMap
+from dpgist.features.stretch import Stretch, stretch_by
+from dpgist.methods.histogram import LEAVES, leaf_query, released_total
+from dpgist.methods.scale import paid_scale, scale_query
+from dpgist.methods.stages import recipe_of, refuse_bad_share, two_stages
+from dpgist.privacy.lattice import grid_bits
+from dpgist.privacy.plan import Block, Budget, Plan, Query
+from dpgist.privacy.released import ReleasedStage
+from dpgist.schema import Schema
+
+FUNCTION = "characteristic"
+DISTANCE, MODES = "distance", "modes"
+_MOST_LEAVES = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pearl:
+    r"""Release each class's characteristic function, at a scale that was paid for.
+
+    .. math:: S_c = \sum_{i:\,y_i = c} k^{-1/2}\,[e^{i t_1^\top x_i}, \dots, e^{i t_k^\top x_i}],
+              \qquad t \sim N(0, \mathrm{diag}(\ell^{-2}))
+
+    Stage one has ``scale_share`` of :math:`\mu^2` (the paper: half of the budget). What it
+    measures is ``scaling``: "distance", how far two rows lie apart, by which all frequencies are
+    scaled (:func:`~dpgist.methods.scale.paid_scale`); or "modes", every column's histogram, by
+    which numbers are stretched so that each mode has the room of its rows
+    (:class:`~dpgist.features.stretch.Stretch`; tables only, images always take "distance").
+
+    Stage two releases real and imaginary parts of all ``frequencies`` in one block.
+    They see groups of ``group_sizes`` columns, at ``scales`` times the distance of two rows;
+    ``image_frequencies`` see all pixels, at ``image_scales``. Frequencies never change after the
+    release: a critic re-weighs them in training (:class:`~dpgist.training.critic.Critic`).
+
+    Reference: PEARL, Liew, Takahashi and Ueno 2022.
+
+    Privacy: settings are public; the curator bounds the block and pays for both stages.
+    """
+
+    name: ClassVar[str] = "pearl"
+
+    frequencies: int = 4000
+    group_sizes: tuple[int, ...] = (2, 4, 32)
+    scales: tuple[float, ...] = (1.0, 0.3, 0.1)
+    image_frequencies: int = 3000
+    image_scales: tuple[float, ...] = (0.5, 1.0)
+    scaling: str = MODES
+    scale_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        if min(self.frequencies, self.image_frequencies) < 1:
+            raise ValueError("frequencies must be at least 1")
+        object.__setattr__(self, "group_sizes", tuple(int(size) for size in self.group_sizes))
+        for field in ("scales", "image_scales"):
+            object.__setattr__(self, field, tuple(float(s) for s in getattr(self, field)))
+        for field in ("group_sizes", "scales", "image_scales"):
+            if not getattr(self, field) or not min(getattr(self, field)) > 0:
+                raise ValueError(f"{field} must hold at least one number above 0")
+        if self.scaling not in (DISTANCE, MODES):
+            raise ValueError(f"scaling must be {DISTANCE} or {MODES}, got {self.scaling!r}")
+        refuse_bad_share("scale_share", self.scale_share)
+
+    def settled(self, schema: Schema, budget: Budget) -> Pearl:
+        """The same: nothing here depends on the budget."""
+        del schema, budget
+        return self
+
+    def plan(self, schema: Schema, *, budget: Budget, feature_seed: int) -> Plan:
+        """The scale first, then the function."""
+        del budget  # the noise is the curator's
+        encoder, recipe = Encoder(schema), recipe_of(self, schema, feature_seed)
+        if self._by_modes(schema):
+            first = leaf_query(encoder, _leaves(encoder), recipe)
+        else:
+            first = scale_query(encoder, recipe)
+
+        def then(released: tuple[ReleasedStage, ...]) -> Query:
+            return self._query(encoder, recipe, self._row_map(encoder, feature_seed, released))
+
+        return two_stages(first, then, share=self.scale_share)
+
+    def row_map(
+        self,
+        schema: Schema,
+        *,
+        feature_seed: int,
+        released: tuple[ReleasedStage, ...] = (),
+    ) -> CharacteristicMap:
+        """The map of the second stage, at the scale that the first one led to."""
+        return self._row_map(Encoder(schema), feature_seed, released)
+
+    def _by_modes(self, schema: Schema) -> bool:
+        return self.scaling == MODES and schema.image is None
+
+    def _query(self, encoder: Encoder, recipe: dict[str, Any], row_map: CharacteristicMap) -> Query:
+        block = Block(
+            name=FUNCTION,
+            length=row_map.length,
+            bits=grid_bits(encoder.schema.rows_about, row_map.length),
+            labelled=encoder.schema.label is not None,
+        )
+        return Query(encoder=encoder, row_map=row_map, blocks=(block,), batched=True, recipe=recipe)
+
+    def _row_map(
+        self, encoder: Encoder, feature_seed: int, released: tuple[ReleasedStage, ...]
+    ) -> CharacteristicMap:
+        waves = self._waves(encoder, np.random.Generator(np.random.Philox(feature_seed)))
+        if not self._by_modes(encoder.schema):
+            return CharacteristicMap(waves.scaled(paid_scale(released[0], encoder)))
+        return CharacteristicMap(waves, _stretch(encoder, released[0]))
+
+    def _waves(self, encoder: Encoder, rng: np.random.Generator) -> Waves:
+        if encoder.schema.image is not None:
+            return draw_pixel_waves(
+                encoder.width,
+                n_frequencies=self.image_frequencies,
+                length_scales=self.image_scales,
+                rng=rng,
+            )
+        return draw_waves(
+            encoder.slots,
+            n_frequencies=self.frequencies,
+            group_sizes=self.group_sizes,
+            length_scales=self.scales,
+            rng=rng,
+        )
+
+
+def _leaves(encoder: Encoder) -> tuple[Leaves, ...]:
+    return column_leaves(encoder, most=_MOST_LEAVES)
+
+
+def _stretch(encoder: Encoder, stage: ReleasedStage) -> Stretch:
+    leaves = _leaves(encoder)
+    counts = LeafMap(leaves).by_column(stage[LEAVES].sums()[0])
+    return stretch_by(encoder.slots, leaves, counts, released_total(stage, encoder.schema))
