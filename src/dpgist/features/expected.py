@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,10 @@ from torch import Tensor, nn
 from dpgist.features.characteristic import CharacteristicMap
 from dpgist.features.compose import ChoiceMap, SideBySide
 from dpgist.features.fourier import FourierMap
-from dpgist.features.stretch import Stretch
 from dpgist.features.support import Support
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
-
-_PLACES = 16  # in a cell, where its mean has no closed form
 
 
 class ExpectedFourier(nn.Module):
@@ -30,9 +28,9 @@ class ExpectedFourier(nn.Module):
 
     Symbols: column j lies in its cell q, middle :math:`v_{jq}` and half width :math:`h_{jq}`, with
     probability :math:`p_{jq}`. Maps cell probabilities, one tensor (cells, K) per column, to
-    (length, K) for K products at once. A column outside a frequency's group has the factor 1 and
-    costs nothing. ``stretch`` is what the map does to a number before; the mean over a cell is
-    then that of a few places in it.
+    (length, K) for K products at once; or bin probabilities, if ``within`` (cells, bins) says for
+    each column how a bin's mass is spread over its cells. A column outside a frequency's group
+    has the factor 1 and costs nothing.
 
     Privacy: none needed; a function of public frequencies and of the generator.
     """
@@ -41,14 +39,16 @@ class ExpectedFourier(nn.Module):
         self,
         feature_map: FourierMap,
         supports: Sequence[Support],
-        stretch: Stretch | None = None,
+        within: Sequence[Floats] | None = None,
     ) -> None:
         super().__init__()
         frequencies = feature_map.frequencies.double().cpu().numpy()
         self.n_frequencies = len(frequencies)
         seen = [(frequencies[:, s.start : s.start + s.width] != 0).any(axis=1) for s in supports]
         ranked = _ranked_columns(seen, self.n_frequencies)
-        cells = [_Cells(support, stretch) for support in supports]
+        cells = [
+            _Cells(support, within[j] if within else None) for j, support in enumerate(supports)
+        ]
         self.factors = nn.ModuleList(_Factor(ranks, frequencies, cells) for ranks in ranked.T)
 
     def forward(self, probabilities: Sequence[Tensor]) -> Tensor:
@@ -145,10 +145,21 @@ def expected_features(row_map: nn.Module, supports: Sequence[Support]) -> SideBy
     Privacy: none needed; built from public maps and supports.
     """
     if isinstance(row_map, CharacteristicMap):
-        return SideBySide([ExpectedFourier(row_map.fourier, supports, row_map.stretch)])
+        return SideBySide([_expected_function(row_map, supports)])
     if not isinstance(row_map, SideBySide):
         raise TypeError(f"no closed form is known for {type(row_map).__name__}")
     return SideBySide(_twin(feature_map, supports) for feature_map in row_map.maps)
+
+
+def _expected_function(row_map: CharacteristicMap, supports: Sequence[Support]) -> ExpectedFourier:
+    """Of cells, or, where a release has cut the columns, of its bins."""
+    if row_map.stretch is None:
+        return ExpectedFourier(row_map.fourier, supports)
+    within = [
+        np.eye(binning.n_bins)[list(binning.bins)] * binning.within()[:, None]
+        for binning in row_map.stretch.binnings
+    ]
+    return ExpectedFourier(row_map.fourier, row_map.stretch.supports(), within)
 
 
 def _twin(feature_map: nn.Module, supports: Sequence[Support]) -> nn.Module:
@@ -159,36 +170,24 @@ def _twin(feature_map: nn.Module, supports: Sequence[Support]) -> nn.Module:
     raise TypeError(f"no closed form is known for {type(feature_map).__name__}")
 
 
+@dataclass(frozen=True)
 class _Cells:
-    """The cells of one column as a row map sees them."""
+    """The cells of one column and, if bins have probabilities, how those are spread over them."""
 
-    def __init__(self, support: Support, stretch: Stretch | None) -> None:
-        self._support = support
-        places = (2 * np.arange(_PLACES) + 1) / _PLACES - 1
-        reach = support.points[:, 0] + places[:, None] * support.half_widths
-        self._numbers = None if stretch is None else stretch.column(support.start, reach)
-
-    def means(self, frequencies: Floats) -> Floats:
-        """Mean cosines over mean sines (2m, cells) of uniform values in each cell."""
-        support = self._support
-        weights = frequencies[:, support.start : support.start + support.width]
-        if self._numbers is None:
-            phases = weights @ support.points.T
-            spread = np.sinc(np.outer(weights[:, 0], support.half_widths) / np.pi)
-            return np.concatenate([np.cos(phases) * spread, np.sin(phases) * spread])
-        rest = weights[:, 1:] @ support.points[:, 1:].T
-        present = support.points[:, 1] if support.width > 1 else 1.0
-        waves = np.zeros(rest.shape, np.complex128)
-        for numbers in self._numbers:
-            waves += np.exp(1j * (np.outer(weights[:, 0], numbers * present) + rest))
-        return np.concatenate([waves.real, waves.imag]) / _PLACES
+    support: Support
+    within: Floats | None
 
 
 def _table(cells: Sequence[_Cells], column: int, frequencies: Floats) -> Tensor:
     """Cosines over sines (2m, cells) of one column's cells; column -1 is the constant 1."""
     if column < 0:
         return torch.tensor(np.repeat([[1.0], [0.0]], len(frequencies), axis=0)).float()
-    return torch.tensor(cells[column].means(frequencies), dtype=torch.float32)
+    support, within = cells[column].support, cells[column].within
+    weights = frequencies[:, support.start : support.start + support.width]
+    phases = weights @ support.points.T
+    spread = np.sinc(np.outer(weights[:, 0], support.half_widths) / np.pi)
+    table = np.concatenate([np.cos(phases) * spread, np.sin(phases) * spread])
+    return torch.tensor(table if within is None else table @ within, dtype=torch.float32)
 
 
 def _ranked_columns(seen: Sequence[npt.NDArray[np.bool_]], n: int) -> Codes:

@@ -3,115 +3,117 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from dpgist.encode import Slot
-from dpgist.features.binning import tree_masses
+from dpgist.features.binning import Binning
 from dpgist.features.leaves import Leaves
+from dpgist.features.support import Support
 
 Floats = npt.NDArray[np.float64]
 
-_EVEN = 0.1  # of a column's room is shared evenly, so that empty stretches keep some of it
-
-_SHORTEST = 1e-12  # two knots may coincide once rounded to float32
+_NUMBERS = ("cells", "lows", "widths", "floors", "shares")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Knots:
-    """A rising broken line on [0, 1] for the numeric column at ``start``.
+class _Line:
+    """Cells of one numeric column: where they lie, and which part of [0, 1] each one gets.
 
-    ``gate`` is the coordinate of "present", where the column may be null.
-
-    Privacy: public facts and released numbers.
+    ``cells`` is the cell of every leaf.
     """
 
-    start: int
-    gate: int | None
-    xs: Floats
-    ys: Floats
+    leaves: Leaves
+    cells: npt.NDArray[np.int64]
+    lows: Floats
+    widths: Floats
+    floors: Floats
+    shares: Floats
 
 
 class Stretch(nn.Module):
-    r"""Replace each number by the released share of rows below it, on a broken line.
+    r"""Replace each number by the released share of rows below it.
 
-    .. math:: v_j = (1 - e)\, \tilde F_j(x_j) + e\, x_j
+    .. math:: v_j = \tilde F_j(x_j)
 
-    Symbols: :math:`\tilde F_j` is the distribution function by the noisy histogram of column j,
-    half of a leaf's own share counted at its middle; :math:`e` is a tenth. Rows that a column
-    crowds into narrow modes are spread evenly, so that one length scale suits all columns. Null
-    stays 0.
+    Symbols: :math:`\tilde F_j` is the distribution function of column j by its noisy histogram:
+    a cell of the column gets as much room as it has rows, a value within it its place, and an
+    atom the middle. What a column crowds into narrow modes is spread out evenly, so that one
+    length scale suits every column and every mode. Null stays 0.
 
-    Privacy: none by itself; a row-wise map whose lines come from the schema and a release.
+    ``leaves``, ``binnings`` and ``most_leaves`` say how columns are cut, as in
+    :class:`~dpgist.features.marginal.MarginalMap`.
+
+    Privacy: none by itself; a row-wise map whose cells come from the schema and a release.
     """
 
-    def __init__(self, lines: Sequence[Knots]) -> None:
+    def __init__(
+        self, leaves: Sequence[Leaves], binnings: Sequence[Binning], *, most_leaves: int
+    ) -> None:
         super().__init__()
-        self._lines = tuple(lines)
-        for number, line in enumerate(lines):
-            self.register_buffer(f"xs_{number}", torch.tensor(line.xs))
-            self.register_buffer(f"ys_{number}", torch.tensor(line.ys))
+        self.leaves, self.binnings = tuple(leaves), tuple(binnings)
+        self.most_leaves = most_leaves
+        cut = zip(leaves, binnings, strict=True)
+        self._lines = [_line(own, binning) for own, binning in cut if own.numeric]
+        for number, line in enumerate(self._lines):
+            for name in _NUMBERS:
+                self.register_buffer(f"{name}_{number}", torch.tensor(getattr(line, name)))
 
     def forward(self, rows: Tensor) -> Tensor:
         parts, done = [], 0
         for number, line in enumerate(self._lines):
-            parts.append(rows[:, done : line.start])
-            value = self._value(number, rows[:, line.start])
-            present = 1.0 if line.gate is None else rows[:, line.gate]
-            parts.append((value * present)[:, None])
-            done = line.start + 1
+            start = line.leaves.start
+            value = self._value(number, line.leaves, rows)
+            if line.leaves.nullable:
+                value = value * rows[:, start + 1]
+            parts += [rows[:, done:start], value[:, None]]
+            done = start + 1
         return torch.cat([*parts, rows[:, done:]], dim=1)
 
-    def column(self, start: int, values: Floats) -> Floats | None:
-        """The stretched values of the column at ``start``; None if it is not a number.
+    def supports(self) -> tuple[Support, ...]:
+        """The cells of every column after stretching: still evenly filled, so means are exact.
 
         Privacy: post-processing of a release.
         """
-        line = next((line for line in self._lines if line.start == start), None)
-        return None if line is None else np.interp(values, line.xs, line.ys)
+        lines = {line.leaves.start: line for line in self._lines}
+        cut = zip(self.leaves, self.binnings, strict=True)
+        return tuple(_stretched(own.support(b.firsts), lines.get(own.start)) for own, b in cut)
 
-    def _value(self, number: int, values: Tensor) -> Tensor:
-        xs, ys = self.get_buffer(f"xs_{number}"), self.get_buffer(f"ys_{number}")
-        exact = values.to(xs.dtype)
-        place = torch.bucketize(exact.detach().contiguous(), xs, right=True)
-        place = place.clamp(1, len(xs) - 1)
-        run = (xs[place] - xs[place - 1]).clamp_min(_SHORTEST)
-        slope = (ys[place] - ys[place - 1]) / run
-        return (ys[place - 1] + (exact - xs[place - 1]) * slope).to(values.dtype)
+    def _value(self, number: int, leaves: Leaves, rows: Tensor) -> Tensor:
+        cells, lows, widths, floors, shares = (
+            self.get_buffer(f"{name}_{number}") for name in _NUMBERS
+        )
+        cell = cells[leaves.codes(rows.detach()).clamp_max(leaves.ordered - 1)]
+        wide = widths[cell] > 0
+        gap = rows[:, leaves.start].to(lows.dtype) - lows[cell]
+        place = torch.where(wide, gap / torch.where(wide, widths[cell], 1.0), 0.5)
+        return (floors[cell] + place.clamp(0.0, 1.0) * shares[cell]).to(rows.dtype)
 
 
-def stretch_by(
-    slots: Sequence[Slot],
-    leaves: Sequence[Leaves],
-    counts: Sequence[Sequence[Floats]],
-    total: float,
-) -> Stretch:
-    """The stretch of every numeric column by the noisy counts of its tree's levels.
-
-    Privacy: post-processing of a release.
-    """
-    gates = {slot.start: slot.gate for slot in slots if slot.kind == "interval"}
-    return Stretch(
-        [
-            _knots(own, levels, total, gates[own.start])
-            for own, levels in zip(leaves, counts, strict=True)
-            if own.numeric
-        ]
+def _line(leaves: Leaves, binning: Binning) -> _Line:
+    support = leaves.support(binning.firsts)
+    n_cells = len(binning.firsts)
+    shares = np.maximum(np.asarray(binning.shares[:n_cells]), 0.0)
+    shares = shares / shares.sum() if shares.sum() > 0 else np.full(n_cells, 1.0 / n_cells)
+    middles, reach = support.points[:n_cells, 0], support.half_widths[:n_cells]
+    return _Line(
+        leaves=leaves,
+        cells=np.searchsorted(binning.firsts, np.arange(leaves.ordered), side="right") - 1,
+        lows=middles - reach,
+        widths=2 * reach,
+        floors=np.cumsum(shares) - shares,
+        shares=shares,
     )
 
 
-def _knots(leaves: Leaves, levels: Sequence[Floats], total: float, gate: int | None) -> Knots:
-    null = min(max(float(levels[0][-1]), 0.0), total) if leaves.nullable else 0.0
-    masses = tree_masses([levels[0][: leaves.ordered], *levels[1:]], total - null)
-    shares = masses / masses.sum() if masses.sum() > 0 else np.full(len(masses), 1 / len(masses))
-    middles = leaves.support(range(leaves.ordered)).points[: leaves.ordered, 0]
-    below = np.cumsum(shares) - shares / 2
-    xs, first = np.unique(middles, return_index=True)
-    ys = (1 - _EVEN) * below[first] + _EVEN * xs
-    if len(xs) == 1:  # a column of one value: a line needs two ends
-        xs, ys = np.array([xs[0], xs[0] + 1.0]), np.repeat(ys, 2)
-    return Knots(start=leaves.start, gate=gate, xs=xs, ys=ys)
+def _stretched(support: Support, line: _Line | None) -> Support:
+    if line is None:
+        return support
+    points, half_widths = support.points.copy(), support.half_widths.copy()
+    n_cells = len(line.shares)
+    points[:n_cells, 0] = line.floors + line.shares / 2
+    half_widths[:n_cells] = np.where(line.widths > 0, line.shares / 2, 0.0)
+    return replace(support, points=points, half_widths=half_widths)

@@ -15,9 +15,8 @@ from dpgist.features.characteristic import (
     draw_waves,
 )
 from dpgist.features.leaves import Leaves, column_leaves
-from dpgist.features.marginal import LeafMap
-from dpgist.features.stretch import Stretch, stretch_by
-from dpgist.methods.histogram import LEAVES, leaf_query, released_total
+from dpgist.features.stretch import Stretch
+from dpgist.methods.histogram import cut_columns, leaf_query, released_total
 from dpgist.methods.scale import paid_scale, scale_query
 from dpgist.methods.stages import recipe_of, refuse_bad_share, two_stages
 from dpgist.privacy.lattice import grid_bits
@@ -27,7 +26,7 @@ from dpgist.schema import Schema
 
 FUNCTION = "characteristic"
 DISTANCE, MODES = "distance", "modes"
-_MOST_LEAVES = 1024
+_MOST_LEAVES, _CELLS, _BINS, _GROUPS = 1024, 256, 32, 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +40,8 @@ class Pearl:
     measures is ``scaling``: "distance", how far two rows lie apart, by which all frequencies are
     scaled (:func:`~dpgist.methods.scale.paid_scale`); or "modes", every column's histogram, by
     which numbers are stretched so that each mode has the room of its rows
-    (:class:`~dpgist.features.stretch.Stretch`; tables only, images always take "distance").
+    (:class:`~dpgist.features.stretch.Stretch`), and on whose cells a mixture is made; for tables
+    only, images always take "distance".
 
     Stage two releases real and imaginary parts of all ``frequencies`` in one block.
     They see groups of ``group_sizes`` columns, at ``scales`` times the distance of two rows;
@@ -55,8 +55,8 @@ class Pearl:
 
     name: ClassVar[str] = "pearl"
 
-    frequencies: int = 4000
-    group_sizes: tuple[int, ...] = (2, 4, 32)
+    frequencies: int = 2000
+    group_sizes: tuple[int, ...] = (1, 2, 4)
     scales: tuple[float, ...] = (1.0, 0.3, 0.1)
     image_frequencies: int = 3000
     image_scales: tuple[float, ...] = (0.5, 1.0)
@@ -147,6 +147,6 @@ def _leaves(encoder: Encoder) -> tuple[Leaves, ...]:
 
 
 def _stretch(encoder: Encoder, stage: ReleasedStage) -> Stretch:
-    leaves = _leaves(encoder)
-    counts = LeafMap(leaves).by_column(stage[LEAVES].sums()[0])
-    return stretch_by(encoder.slots, leaves, counts, released_total(stage, encoder.schema))
+    leaves, total = _leaves(encoder), released_total(stage, encoder.schema)
+    cut = cut_columns(leaves, stage, total=total, cells=_CELLS, bins=_BINS, groups=_GROUPS)
+    return Stretch(leaves, cut, most_leaves=_MOST_LEAVES)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from dpgist.encode import Encoder
 from dpgist.features.characteristic import CharacteristicMap
 from dpgist.features.marginal import MarginalMap
+from dpgist.features.stretch import Stretch
 from dpgist.generators.binned import BinnedMixture
 from dpgist.generators.build import Generator, build_generator, default_sizes
 from dpgist.generators.mixture import MixtureGenerator
@@ -154,8 +155,10 @@ def _prepare(
     first = torch.Generator().manual_seed(int(rng.integers(2**63)))
     if isinstance(row_map, MarginalMap):
         refuse_network(training)
+    cut = row_map.stretch if isinstance(row_map, CharacteristicMap) else row_map
+    if isinstance(cut, MarginalMap | Stretch) and training.generator == "mixture":
         generator: Generator = BinnedMixture.of(
-            row_map, encoder, n_components=sizes["components"], generator=first
+            cut, encoder, n_components=sizes["components"], generator=first
         ).to(device)
     else:
         generator = build_generator(training.generator, encoder, sizes, generator=first).to(device)
@@ -211,9 +214,8 @@ def _aim(
         marginals = marginals_from(gist.released, row_map, class_allowed=allowed)
         return marginals.target(), Whitened(generator, row_map, marginals)
     target = target_from(gist.released, class_allowed=allowed)
-    if isinstance(generator, MixtureGenerator):
+    if isinstance(generator, MixtureGenerator | BinnedMixture):
         return target, ClosedForm(generator, row_map, target, weigh=weigh)
-    assert not isinstance(generator, BinnedMixture)  # made for marginals only
     thinning = thinning_for(row_map, next(generator.parameters()).device)
     known = {"batch": training.batch or 1, "thinning": thinning}
     return target, TwoHalves(generator, row_map, target, **known, weigh=weigh)

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from dpgist.features.expected import expected_features
 from dpgist.features.scattering import ScatteredFourier
+from dpgist.generators.binned import BinnedMixture
 from dpgist.generators.build import Network
 from dpgist.generators.mixture import MixtureGenerator
 from dpgist.training.matching import Target, Weigh, class_means, matching_loss, two_half_loss
@@ -58,7 +59,7 @@ class ClosedForm:
 
     def __init__(
         self,
-        generator: MixtureGenerator,
+        generator: MixtureGenerator | BinnedMixture,
         row_map: nn.Module,
         target: Target,
         *,
@@ -72,6 +73,8 @@ class ClosedForm:
         """See :func:`matching_loss`. Privacy: post-processing of a release."""
         del rng
         components, cells = self._generator()
+        if isinstance(self._generator, BinnedMixture):
+            cells = torch.split(cells, self._generator.splits)
         return matching_loss(
             self._expected(cells),
             self._target.means,
