@@ -25,19 +25,26 @@ def identity(column: str, seed: int) -> dict[str, Any]:
 
 
 def gist_of(
-    rows: Any, schema: dg.Schema, column: str, *, seed: int, public: str = "published data"
+    rows: Any,
+    schema: dg.Schema,
+    column: str,
+    *,
+    seed: int,
+    public: str = "published data",
+    method: Any = None,
 ) -> dg.Gist:
-    """The gist of a column, with the method's default settings.
+    """The gist of a column, by ``Merf()`` unless another method is given.
 
     ``public`` is why the rows may be rehearsed with.
     """
+    method = method or dg.Merf()
     epsilon = NOMINAL_EPSILON if column == NONPRIVATE else float(column)
     budget = dg.Budget(epsilon=epsilon, delta=DELTA, relation=RELATION)
     if column == NONPRIVATE:
         reason = f"{schema.name}: {public}"
-        return rehearse(rows, schema, dg.Merf(), budget, public=reason, noise=NoNoise(), seed=seed)
+        return rehearse(rows, schema, method, budget, public=reason, noise=NoNoise(), seed=seed)
     ledger = dg.Ledger.in_memory(name=schema.name, budget=budget, max_rows_per_person=1)
-    return dg.release(rows, schema, dg.Merf(), budget, ledger=ledger, seed=seed)
+    return dg.release(rows, schema, method, budget, ledger=ledger, seed=seed)
 
 
 def settings_of(gist: dg.Gist, model: dg.Model) -> dict[str, Any]:
