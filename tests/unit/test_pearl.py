@@ -22,7 +22,9 @@ from dpgist.features.characteristic import (
 )
 from dpgist.features.expected import expected_features
 from dpgist.methods import method_from, settings
+from dpgist.report.inside import noisy_choices
 from dpgist.training.critic import Critic
+from dpgist.workflow import check_training
 
 SMALL = {"frequencies": 60, "image_frequencies": 40}
 SCALINGS = ["distance", "modes"]
@@ -302,6 +304,17 @@ def test_a_critic_without_a_characteristic_function_is_refused():
     gist = gist_of(mixed_table(100), MIXED, dg.Merf(joint_frequencies=8, pair_frequencies=8))
     with pytest.raises(ValueError, match="method pearl"):
         dg.train(gist, dg.Training(steps=1, critic=True))
+    with pytest.raises(ValueError, match="method pearl"):
+        check_training(dg.Training(critic=True), MIXED, dg.Merf())
+    check_training(dg.Training(critic=True), MIXED, dg.Pearl())
+
+
+def test_a_report_reads_noisy_shares_of_choices_off_the_paid_histogram():
+    found = noisy_choices(gist_of(mixed_table(4_000), MIXED, small(), epsilon=5.0))
+    assert set(found) == {"dose", "ward", "stage"}
+    shares, std = found["ward"]
+    np.testing.assert_allclose(shares[:4], [0.6, 0.3, 0.0, 0.1], atol=6 * std + 0.03)
+    assert noisy_choices(gist_of(mixed_table(50), MIXED, small(scaling="distance"))) == {}
 
 
 @pytest.mark.parametrize("generator", ["mixture", "network"])

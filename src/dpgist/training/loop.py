@@ -41,7 +41,14 @@ from dpgist.training.objectives import (
 from dpgist.training.settings import Training
 from dpgist.training.whitened import Whitened, marginals_from
 
-__all__ = ["Progress", "Training", "one_thread", "refuse_network", "train_generator"]
+__all__ = [
+    "Progress",
+    "Training",
+    "one_thread",
+    "refuse_critic",
+    "refuse_network",
+    "train_generator",
+]
 
 Progress = Callable[[int, int, float], None]
 
@@ -187,9 +194,14 @@ def _has_critic(row_map: nn.Module, training: Training) -> bool | None:
     """Whether there will be a critic; None where there is nothing to re-weigh."""
     if isinstance(row_map, CharacteristicMap):
         return training.critic is not False
+    refuse_critic(training)
+    return None
+
+
+def refuse_critic(training: Training) -> None:
+    """Refuse a critic where it has nothing to re-weigh. Privacy: public settings only."""
     if training.critic:
         raise ValueError("a critic needs a characteristic function; release with method pearl")
-    return None
 
 
 def refuse_network(training: Training) -> None:
