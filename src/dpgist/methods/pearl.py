@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from dpgist.features.characteristic import (
 from dpgist.features.leaves import Leaves, column_leaves
 from dpgist.features.stretch import Stretch
 from dpgist.methods.histogram import cut_columns, leaf_query, released_total
-from dpgist.methods.scale import paid_scale, scale_query
+from dpgist.methods.scale import above_the_noise, paid_scale, scale_query
 from dpgist.methods.stages import recipe_of, refuse_bad_share, two_stages
 from dpgist.privacy.lattice import grid_bits
 from dpgist.privacy.plan import Block, Budget, Plan, Query
@@ -45,8 +46,10 @@ class Pearl:
 
     Stage two releases real and imaginary parts of all ``frequencies`` in one block.
     They see groups of ``group_sizes`` columns, at ``scales`` times the distance of two rows;
-    ``image_frequencies`` see all pixels, at ``image_scales``. Frequencies never change after the
-    release: a critic re-weighs them in training (:class:`~dpgist.training.critic.Critic`).
+    ``image_frequencies`` see all pixels, at ``image_scales``. Of these scales the first stage's
+    noisy count leaves those that will stand out of the second one's noise
+    (:func:`~dpgist.methods.scale.above_the_noise`). Frequencies never change after the release:
+    a critic re-weighs them in training (:class:`~dpgist.training.critic.Critic`).
 
     Reference: PEARL, Liew, Takahashi and Ueno 2022.
 
@@ -120,24 +123,33 @@ class Pearl:
     def _row_map(
         self, encoder: Encoder, feature_seed: int, released: tuple[ReleasedStage, ...]
     ) -> CharacteristicMap:
-        waves = self._waves(encoder, np.random.Generator(np.random.Philox(feature_seed)))
+        noise = self._noise(encoder, released[0])
+        waves = self._waves(encoder, noise, np.random.Generator(np.random.Philox(feature_seed)))
         if not self._by_modes(encoder.schema):
             return CharacteristicMap(waves.scaled(paid_scale(released[0], encoder)))
         return CharacteristicMap(waves, _stretch(encoder, released[0]))
 
-    def _waves(self, encoder: Encoder, rng: np.random.Generator) -> Waves:
+    def _noise(self, encoder: Encoder, stage: ReleasedStage) -> float:
+        """About the noise that stage two will have on a class's mean, from that of stage one."""
+        odds = self.scale_share / (1 - self.scale_share)
+        sizes = [b.block.weight**2 * b.block.bound_squared for b in stage.blocks]
+        noise = stage.blocks[0].noise_std * math.sqrt(odds / sum(sizes))
+        total = released_total(stage, encoder.schema)
+        return noise * sum(encoder.class_allowed) / total
+
+    def _waves(self, encoder: Encoder, noise: float, rng: np.random.Generator) -> Waves:
         if encoder.schema.image is not None:
             return draw_pixel_waves(
                 encoder.width,
                 n_frequencies=self.image_frequencies,
-                length_scales=self.image_scales,
+                length_scales=above_the_noise(self.image_scales, noise),
                 rng=rng,
             )
         return draw_waves(
             encoder.slots,
             n_frequencies=self.frequencies,
             group_sizes=self.group_sizes,
-            length_scales=self.scales,
+            length_scales=above_the_noise(self.scales, noise),
             rng=rng,
         )
 
