@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,8 @@ def _run_table(
     data = DATA[name]
     train, test = protocol_split(*_loaded(name), data, seed=seed)
     clock = [time.perf_counter()]
-    gist = gist_of(train, data.schema(), column, seed=seed, method=dg.Pearl())
+    schema = replace(data.schema(), rows_about=len(train))  # public under replace_one
+    gist = gist_of(train, schema, column, seed=seed, method=dg.Pearl())
     steps, components = (5, 20) if quick else (TRAINING.steps, TRAINING.components)
     training = dg.Training(steps=steps, components=components, critic=CRITICS[critic])
     model = dg.train(gist, training, seed=seed, device="cpu", rehearsal=gist.rehearsal)

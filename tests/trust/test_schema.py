@@ -25,7 +25,7 @@ SCHEMA = dg.Schema(
 METHOD = dg.Merf(joint_frequencies=8, pair_frequencies=8)
 TWO_STAGES = {
     "marginal": dg.Marginal(most_leaves=32),
-    "pearl by modes": dg.Pearl(frequencies=12),
+    "pearl by modes": dg.Pearl(frequencies=12, scaling="modes", most_leaves=32),
     "pearl by distance": dg.Pearl(frequencies=12, scaling="distance"),
 }
 CELL = st.one_of(

@@ -84,7 +84,7 @@ def signed_plan(schema, factor=1e6, **block):
 
 TWO_STAGES = {
     "marginal": Marginal(most_leaves=200),
-    "pearl by modes": Pearl(frequencies=60),
+    "pearl by modes": Pearl(frequencies=60, scaling="modes", most_leaves=200),
     "pearl by distance": Pearl(frequencies=60, scaling="distance"),
 }
 """Methods whose second stage depends on what the first one released."""

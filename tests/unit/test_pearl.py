@@ -30,8 +30,8 @@ SMALL = {"frequencies": 60, "image_frequencies": 40}
 SCALINGS = ["distance", "modes"]
 
 
-def small(**more):
-    return dg.Pearl(**SMALL, **more)
+def small(scaling="modes", **more):
+    return dg.Pearl(**SMALL, scaling=scaling, **more)
 
 
 def map_of(gist):
@@ -80,6 +80,31 @@ def test_without_noise_the_block_is_the_characteristic_function_itself():
     exact = np.exp(1j * rows.numpy() @ waves.frequencies.T).mean(axis=0)
     np.testing.assert_allclose(found, np.concatenate([exact.real, exact.imag]), atol=1e-6)
     np.testing.assert_allclose(features.norm(dim=1), 1.0, atol=1e-6)
+
+
+def test_histograms_are_paid_for_where_the_declared_rows_are_enough():
+    budget = dg.Budget(epsilon=1.0, delta=1e-5)
+    found = {}
+    for rows in (None, 500, 50_000):
+        schema = dg.Schema(name="t", columns=MIXED.columns, label="ill", rows_about=rows)
+        found[rows] = dg.Pearl().settled(schema, budget).scaling
+        assert dg.Pearl(scaling="modes").settled(schema, budget).scaling == "modes"
+    assert found == {None: "distance", 500: "distance", 50_000: "modes"}
+    strict = dg.Budget(epsilon=0.001, delta=1e-5)
+    assert dg.Pearl().settled(schema, strict).scaling == "distance"
+    assert dg.Pearl().settled(STRIPES, budget).scaling == "distance"
+    with pytest.raises(ValueError, match="settled"):
+        dg.Pearl().row_map(MIXED, feature_seed=0)
+
+
+def test_narrow_scales_are_left_out_where_they_would_drown():
+    def scales(n, epsilon):
+        gist = gist_of(mixed_table(n), MIXED, small(scaling="distance"), epsilon=epsilon)
+        waves = map_of(gist)
+        lengths = waves.fourier.frequencies.square().sum(dim=1)
+        return float(lengths.max())
+
+    assert scales(100, 0.3) < scales(20_000, 5.0) / 20
 
 
 def test_settings_survive_json_and_senseless_ones_are_refused():
@@ -346,7 +371,9 @@ def test_a_stopped_run_goes_on_to_the_same_bits_critic_and_all(tmp_path):
 
 
 def test_images_are_made_from_their_characteristic_function():
-    gist = gist_of(stripe_images(2_000), STRIPES, dg.Pearl(image_frequencies=200), epsilon=5.0)
+    gist = gist_of(
+        stripe_images(2_000), STRIPES, dg.Pearl(scaling="distance", image_frequencies=200)
+    )
     training = dg.Training(steps=60, batch=60, generator="conv", channels=8)
     drawn = dg.train(gist, training, seed=0).sample(200, seed=1)
     assert drawn["x"].shape == (200, 8, 8)
