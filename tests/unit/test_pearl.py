@@ -22,6 +22,7 @@ from dpgist.features.characteristic import (
 )
 from dpgist.features.expected import expected_features
 from dpgist.methods import method_from, settings
+from dpgist.methods.scale import above_the_noise
 from dpgist.report.inside import noisy_choices
 from dpgist.training.critic import Critic
 from dpgist.workflow import check_training
@@ -98,13 +99,15 @@ def test_histograms_are_paid_for_where_the_declared_rows_are_enough():
 
 
 def test_narrow_scales_are_left_out_where_they_would_drown():
-    def scales(n, epsilon):
-        gist = gist_of(mixed_table(n), MIXED, small(scaling="distance"), epsilon=epsilon)
-        waves = map_of(gist)
-        lengths = waves.fourier.frequencies.square().sum(dim=1)
-        return float(lengths.max())
+    every = (1.0, 0.3, 0.1)
+    kept = [above_the_noise(every, noise) for noise in (0.0, 1.5e-3, 2e-3, 7e-3, 1.0)]
+    assert kept == [(0.1, 0.3, 1.0), (0.1, 0.3, 1.0), (0.3, 1.0), (1.0,), (1.0,)]
 
-    assert scales(100, 0.3) < scales(20_000, 5.0) / 20
+    def narrowest(n, epsilon):
+        row_map = map_of(gist_of(mixed_table(n), MIXED, small(), epsilon=epsilon))
+        return float(row_map.fourier.frequencies.square().sum(dim=1).max())
+
+    assert narrowest(10, 0.3) < narrowest(20_000, 5.0) / 4
 
 
 def test_settings_survive_json_and_senseless_ones_are_refused():

@@ -23,7 +23,7 @@ from dpgist.methods.scale import above_the_noise, paid_scale, scale_query
 from dpgist.methods.stages import recipe_of, refuse_bad_share, two_stages
 from dpgist.privacy.accounting import mu_of
 from dpgist.privacy.lattice import grid_bits
-from dpgist.privacy.plan import Block, Budget, Plan, Query, Relation
+from dpgist.privacy.plan import COUNTS, Block, Budget, Plan, Query, Relation
 from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
 
@@ -155,7 +155,7 @@ class Pearl:
         odds = self.scale_share / (1 - self.scale_share)
         sizes = [b.block.weight**2 * b.block.bound_squared for b in stage.blocks]
         noise = stage.blocks[0].noise_std * math.sqrt(odds / sum(sizes))
-        total = released_total(stage, encoder.schema)
+        total = max(float(stage[COUNTS].sums().sum()), 1.0)  # one that drowned drowns all else
         return noise * sum(encoder.class_allowed) / total
 
     def _waves(self, encoder: Encoder, noise: float, rng: np.random.Generator) -> Waves:
