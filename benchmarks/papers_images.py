@@ -54,7 +54,7 @@ def run_images(
         train = x[:most], y[:most]
     else:
         model = dg.read_model(_path(name, column, seed, samples))
-        _refuse_other_budget(model, column)
+        refuse_other_budget(model, column)
         drawn = model.sample(most, seed=seed, kind="arrays")
         train = drawn["x"], drawn["y"].astype(np.int64)
         header = model.gist_header
@@ -76,7 +76,7 @@ def run_images(
     }
 
 
-def _refuse_other_budget(model: dg.Model, column: str) -> None:
+def refuse_other_budget(model: dg.Model, column: str) -> None:
     """Refuse a model that was paid for by another budget than the column says."""
     header = model.gist_header
     stated = {"rehearsal": header["rehearsal"]} | header["released"]["budget"]

@@ -33,8 +33,7 @@ def pearl_section(folder: Path) -> Iterator[str]:
     yield from _critic_effect(folder)
     yield "\nImages: LeNet-5 features, FID and KID × 1000 against the 10,000 test images, lower is"
     yield "better. The paper's LeNet is not published, so its numbers compare in order only; real"
-    yield "training images show what ours gives to perfect ones. Our generators were trained on a"
-    yield "processor for few steps.\n"
+    yield "training images show what ours gives to perfect ones.\n"
     rows = [row for name in IMAGES for row in _image_rows(name, _runs(name, folder))]
     yield from markdown_table(["data", "source", "FID", "KID × 1000", "runs"], rows)
 
