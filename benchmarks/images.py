@@ -73,6 +73,7 @@ def main() -> None:
     train.add_argument("--steps", type=int)
     train.add_argument("--batch", type=int)
     train.add_argument("--learning-rate", type=float)
+    train.add_argument("--no-critic", action="store_true", help="for a gist of method pearl")
     train.add_argument("--rows", type=int, default=60_000, help="synthetic images per seed")
     train.add_argument("--epochs", type=int, default=5, help="of the CNN")
     train.add_argument("--device", default="auto")
@@ -248,9 +249,7 @@ def run_seed(
     )
     clock.append(time.perf_counter())
     if options.models:
-        name = FOLDERS[gist.schema.name]
-        column = "nonprivate" if gist.rehearsal else f"{gist.released.budget.epsilon:g}"
-        model.save(options.models / f"{name}.{column}.{seed}.model", force=True)
+        model.save(options.models / model_name(gist, model, seed), force=True)
     model.generator.to(device)
     synthetic = model.sample(options.rows, seed=seed, kind="arrays")
     clock.append(time.perf_counter())
@@ -265,6 +264,15 @@ def run_seed(
     return result, synthetic
 
 
+def model_name(gist: dg.Gist, model: dg.Model, seed: int) -> str:
+    """Under which name ``papers.py --samples`` looks for a model."""
+    name = FOLDERS[gist.schema.name]
+    column = "nonprivate" if gist.rehearsal else f"{gist.released.budget.epsilon:g}"
+    if gist.method == dg.Pearl.name:
+        return f"pearl-{name}.{column}.{'on' if model.training['critic'] else 'off'}.{seed}.model"
+    return f"{name}.{column}.{seed}.model"
+
+
 def training(options: argparse.Namespace) -> dg.Training:
     """The settings that the command line asks for."""
     return dg.Training(
@@ -272,6 +280,7 @@ def training(options: argparse.Namespace) -> dg.Training:
         batch=options.batch,
         learning_rate=options.learning_rate,
         generator=options.generator,
+        critic=False if options.no_critic else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""The published numbers of DP-MERF and DP-HP beside ours, under the same protocol.
+"""The published numbers of DP-MERF, DP-HP and PEARL beside ours, under the same protocols.
 
     python benchmarks/papers.py [--method merf] [--only adult credit marginals grid ...]
                                 [--columns 1 real ...] [--seeds 0 1 2 3 4] [--samples DIR]
@@ -13,6 +13,8 @@ into a folder of its own, to see that it works. ``results_page.py`` makes ``docs
 The eight tables, ``marginals`` (discretised Adult and Census), ``grid`` and ``mixture5`` (both
 simulated) make their own synthetic rows, and tables leave them in ``--samples``. For images
 (``mnist``, ``fashion_mnist``) trained models are read from there: see ``images.py``.
+``pearl-NAME`` (Adult, Credit and images) is PEARL with and without its critic, at epsilon 1; it
+leaves rows and models in ``--samples`` too.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing import Any
 import papers_images as images
 import papers_marginals as marginals
 import papers_mixtures as mixtures
+import papers_pearl as pearl
 import papers_tables as tables
 from papers_release import NONPRIVATE, REAL, identity
 from papers_results import FOLDER, append, on_file
@@ -51,10 +54,15 @@ SECONDS = {
     "marginals-census": 150,
     "mnist": 900,
     "fashion_mnist": 900,
+    "pearl-adult": 40,
+    "pearl-credit": 40,
+    "pearl-mnist": 300,
+    "pearl-fashion_mnist": 300,
 }
 """About how long a run takes on one idle core, for the forecast."""
 MARGINALS = ("adult", "census")
-PARTS = (*list(SECONDS)[:10], "marginals", *images.NAMES)
+PEARL = tuple(f"pearl-{name}" for name in (*pearl.TABLES, *pearl.IMAGES))
+PARTS = (*list(SECONDS)[:10], "marginals", *images.NAMES, *PEARL)
 QUICK_TABLE = {"training": dg.Training(steps=5, components=20), "most_rows": 300}
 
 
@@ -97,6 +105,9 @@ class Task:
         place["method"] = self.method
         if self.file in mixtures.MIXTURES:
             return mixtures.run_mixture(self.file, **place, quick=self.quick)
+        if self.file in PEARL:
+            files = {"samples": self.samples, "quick": self.quick}
+            return pearl.run_pearl(self.file.removeprefix("pearl-"), **place, **self.more, **files)
         if self.file.startswith("marginals"):
             name = self.file.removeprefix("marginals-")
             return marginals.run_marginals(name, **self.more, **place, quick=self.quick)
@@ -157,6 +168,9 @@ def _tasks_of(part: str, column: str, seed: int, options: argparse.Namespace) ->
             for variant in marginals.VARIANTS:
                 more = {"variant": variant}
                 yield Task(file=f"marginals-{name}", column=column, more=more, **known)
+    elif part in PEARL:
+        for critic in pearl.CRITICS if column == "1" or asked else ():
+            yield Task(file=part, column=column, more={"critic": critic}, **known)
     elif part in images.NAMES:
         if column in images.COLUMNS and images.available(part, column, seed, options.samples):
             yield Task(file=part, column=column, **known)

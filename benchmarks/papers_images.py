@@ -47,14 +47,14 @@ def run_images(
     progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Accuracy of every classifier on the 10,000 real test images."""
-    test, made = _idx(name, "t10k"), {}
+    test, made = idx_images(name, "t10k"), {}
     most = 500 if quick else MOST_ROWS
     if column == REAL or samples is None:
-        x, y = _idx(name, "train")
+        x, y = idx_images(name, "train")
         train = x[:most], y[:most]
     else:
         model = dg.read_model(_path(name, column, seed, samples))
-        _refuse_other_budget(model, column)
+        refuse_other_budget(model, column)
         drawn = model.sample(most, seed=seed, kind="arrays")
         train = drawn["x"], drawn["y"].astype(np.int64)
         header = model.gist_header
@@ -76,7 +76,7 @@ def run_images(
     }
 
 
-def _refuse_other_budget(model: dg.Model, column: str) -> None:
+def refuse_other_budget(model: dg.Model, column: str) -> None:
     """Refuse a model that was paid for by another budget than the column says."""
     header = model.gist_header
     stated = {"rehearsal": header["rehearsal"]} | header["released"]["budget"]
@@ -93,7 +93,8 @@ def _path(name: str, column: str, seed: int, samples: Path) -> Path:
     return samples / f"{name}.{column}.{seed}.model"
 
 
-def _idx(name: str, part: str) -> Images:
+def idx_images(name: str, part: str) -> Images:
+    """The images and labels of a part ("train" or "t10k") of a data set."""
     folder = data_folder() / name
     images, labels = (
         np.frombuffer(gzip.decompress((folder / f"{part}-{what}.gz").read_bytes()), np.uint8)

@@ -1,4 +1,4 @@
-"""Numbers that the papers print: DP-MERF (Harder, Adamczewski and Park 2021), and last DP-HP.
+"""Numbers that the papers print: DP-MERF (Harder, Adamczewski and Park 2021), DP-HP, PEARL.
 
 Tables: Table 1 and, per classifier, Tables 6 and 8 of the supplement (averages of five runs).
 Images: Tables 9 and 10. Marginals: supplement M.2. There is no epsilon 0.2 for tables.
@@ -164,3 +164,34 @@ HERMITE_IMAGES = {
     "fashion_mnist": dict(zip(_HERMITE_ORDER, _HERMITE_FASHION, strict=True)),
 }
 """DP-HP at epsilon 1, figures 3 and 6, from the files behind them."""
+
+
+def _pearl(*values: float) -> dict[str, float]:
+    return dict(zip((ROC, PRC, "range", "marginal_l1", "mmd"), values, strict=True))
+
+
+PEARL_TABLES = {
+    "adult": {
+        "DP-MERF": _pearl(0.64, 0.54, 0.10, 1.37, 2e-3),
+        "PEARL": _pearl(0.72, 0.62, 0.06, 0.71, 1e-7),
+    },
+    "credit": {
+        "DP-MERF": _pearl(0.66, 0.26, 0.049, 0.95, 2e-5),
+        "PEARL": _pearl(0.84, 0.68, 0.026, 0.72, 1e-8),
+    },
+}
+"""PEARL (Liew, Takahashi and Ueno 2022), Table 3, at epsilon 1."""
+
+PEARL_IMAGES = {
+    "mnist": {
+        "DP-MERF": (49.9, 148),
+        "PEARL without critic": (3.79, 77.8),
+        "PEARL": (3.52, 70.5),
+    },
+    "fashion_mnist": {
+        "DP-MERF": (37.0, 1220),
+        "PEARL without critic": (1.99, 24.0),
+        "PEARL": (1.92, 26.9),
+    },
+}
+"""The same paper, Table 1: FID and KID x 1000 of LeNet features."""

@@ -32,13 +32,13 @@ def gist_of(
     *,
     seed: int,
     public: str = "published data",
-    method: str = "merf",
+    method: Any = "merf",
 ) -> dg.Gist:
-    """The gist of a column, with the method's default settings.
+    """The gist of a column, by ``Merf()`` unless another method is given.
 
     ``public`` is why the rows may be rehearsed with.
     """
-    own = METHODS[method]()
+    own = METHODS[method]() if isinstance(method, str) else method or dg.Merf()
     epsilon = NOMINAL_EPSILON if column == NONPRIVATE else float(column)
     budget = dg.Budget(epsilon=epsilon, delta=DELTA, relation=RELATION)
     if column == NONPRIVATE:

@@ -9,7 +9,7 @@ Here stands only what the papers do to the columns before.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -33,12 +33,15 @@ def table_scores(
     *,
     seed: int,
     progress: Callable[[str], None],
+    names: Collection[str] | None = None,
 ) -> Scores:
-    """Every classifier's scores on the test rows; ``seconds`` are its own."""
+    """Every classifier's scores on the test rows, or some by name; ``seconds`` are its own."""
     first = "f1_weighted" if data.positive is None else "roc_hard"
     source, real = _as_seen(train, data), _as_seen(test, data)
     scores: Scores = {}
     for classifier in classifiers("twelve"):
+        if names is not None and classifier.name not in names:
+            continue
         started = time.perf_counter()
         found = utility_scores(
             {"fitted": source},

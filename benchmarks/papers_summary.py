@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,3 +96,10 @@ def one_class_runs(runs: list[Run]) -> int:
         any(ONE_CLASS in (score.get("why") or "") for score in run["scores"].values())
         for run in runs
     )
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """The lines of a table."""
+    yield "| " + " | ".join(heads) + " |"
+    yield "|" + "---|" * len(heads)
+    yield from ("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)

@@ -75,7 +75,7 @@ def run_table(
     return {
         **identity(column, seed),
         "rows": {"train": len(train), "test": len(test), "fitted": len(few)},
-        "class_shares": {"test": _shares(test, data), "fitted": _shares(few, data)},
+        "class_shares": {"test": shares(test, data), "fitted": shares(few, data)},
         **made,
         "scores": scores,
         "seconds": {name: round(float(value), 1) for name, value in seconds},
@@ -87,6 +87,7 @@ def _loaded(name: str) -> Loaded:
     return load(DATA[name])
 
 
-def _shares(rows: pd.DataFrame, data: PaperData) -> dict[str, float]:
-    shares = rows[data.schema().label].value_counts(normalize=True)
-    return {str(name): float(share) for name, share in shares.items()}
+def shares(rows: pd.DataFrame, data: PaperData) -> dict[str, float]:
+    """The share of every class."""
+    found = rows[data.schema().label].value_counts(normalize=True)
+    return {str(name): float(share) for name, share in found.items()}

@@ -24,9 +24,11 @@ from papers_summary import (
     classifier_value,
     column_value,
     main_metric,
+    markdown_table,
     one_class_runs,
     over_runs,
 )
+from results_pearl import missing_pearl, pearl_runs, pearl_section
 
 PAGE = ROOT / "docs" / "results.md"
 EXPLAINED = ROOT / "benchmarks" / "papers_explained.toml"
@@ -91,7 +93,8 @@ def page(folder: Path = FOLDER, explained: Path = EXPLAINED) -> str:
     parts = [INTRO, *_summary(runs, notes)]
     for name in NAMES:
         parts += _data_set(name, runs[name], notes.get(name, {}))
-    parts += [*_marginals(folder), *_mixtures(folder), *_missing(runs, folder), *_machines(runs)]
+    parts += [*_marginals(folder), *_mixtures(folder), *pearl_section(folder)]
+    parts += [*_missing(runs, folder), *_machines(runs | pearl_runs(folder))]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -120,7 +123,7 @@ def _summary(runs: dict[str, list[Run]], notes: dict) -> Iterator[str]:
         easier = _pair(paper_value(name, "real", metric), real)[-1]
         rows.append([_title(name), METRICS[metric], *_pair(paper, ours), easier, _n(ours), words])
     heads = ["data", "metric", "paper", "ours", "difference", "real", "runs", "verdict"]
-    yield from _table(heads, rows)
+    yield from markdown_table(heads, rows)
 
 
 def is_counted(name: str) -> bool:
@@ -168,7 +171,7 @@ def _data_set(name: str, runs: list[Run], notes: dict) -> Iterator[str]:
             paper = paper_value(name, column, metric)
             if ours is not None or paper is not None:
                 rows.append([title, METRICS[metric], *_pair(paper, ours), _n(ours)])
-    yield from _table(["column", "metric", "paper", "ours", "difference", "runs"], rows)
+    yield from markdown_table(["column", "metric", "paper", "ours", "difference", "runs"], rows)
     yield from _per_classifier(name, runs)
     yield from _default_generator(name)
     for column, title in COLUMNS.items():
@@ -231,7 +234,7 @@ def _per_classifier(name: str, runs: list[Run]) -> Iterator[str]:
             rows.append([f"ours, {title}", *means])
     if rows:
         yield f"\n{METRICS[metric]} by classifier:\n"
-        yield from _table(["", *TWELVE], rows)
+        yield from markdown_table(["", *TWELVE], rows)
 
 
 # --- marginals and mixtures -----------------------------------------------------------------
@@ -254,7 +257,7 @@ def _marginals(folder: Path) -> Iterator[str]:
                     texts = [value.text() if value else "" for value in (true, same)]
                     rows.append([name, variant, epsilon, alpha, f"{paper:.3f}", *texts, gap])
     heads = ["data", "bins", "ε", "α printed", "paper", "ours, α columns", "ours, α + 1 columns"]
-    yield from _table([*heads, "difference"], rows)
+    yield from markdown_table([*heads, "difference"], rows)
 
 
 def _variation(runs: list[Run], alpha: int) -> Value | None:
@@ -274,7 +277,7 @@ def _mixtures(folder: Path) -> Iterator[str]:
                 rows.append([title, words, *_mixture_cells(runs), len(runs)])
     heads = ["mixture", "column", "mean log-likelihood", "modes covered", "modes dropped"]
     distances = [f"embedding distance, {size} points" for size in ("100", "10,000")]
-    yield from _table([*heads, *distances, "runs"], rows)
+    yield from markdown_table([*heads, *distances, "runs"], rows)
 
 
 def _mixture_cells(runs: list[Run]) -> list[str]:
@@ -315,6 +318,7 @@ def _missing(runs: dict[str, list[Run]], folder: Path) -> Iterator[str]:
     for name in ("grid", "mixture5"):
         have = len(runs_of(name, folder))
         lines += [f"- {name}: {have} of 20 runs"] if have < 4 * N_SEEDS else []
+    lines += missing_pearl(folder)
     yield from lines or ["Nothing."]
 
 
@@ -347,12 +351,6 @@ def _pair(paper: float | None, ours: Value | None) -> list[str]:
 
 def _n(ours: Value | None) -> str:
     return str(ours.n_runs) if ours else "0"
-
-
-def _table(heads: list[str], rows: list[list[object]]) -> Iterator[str]:
-    yield "| " + " | ".join(heads) + " |"
-    yield "|" + "---|" * len(heads)
-    yield from ("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)
 
 
 if __name__ == "__main__":

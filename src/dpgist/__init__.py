@@ -8,7 +8,7 @@ from dpgist.estimate import Estimate
 from dpgist.evaluate.scores import Evaluation, Score
 from dpgist.generators.model import Model, read_model
 from dpgist.gist import Gist, NoiseError, read_gist
-from dpgist.methods import Hermite, Marginal, Merf, Scattering, suggest_features
+from dpgist.methods import Hermite, Marginal, Merf, Pearl, Scattering, suggest_features
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget, Relation
 from dpgist.schema import (
@@ -45,6 +45,7 @@ __all__ = [
     "Model",
     "NoiseError",
     "NumberColumn",
+    "Pearl",
     "PrivacyError",
     "Relation",
     "Scattering",

@@ -19,7 +19,7 @@ from dpgist.evaluate.scores import Evaluation
 from dpgist.evaluate.steps import Progress as EvaluationProgress
 from dpgist.generators.model import Model
 from dpgist.gist import Gist
-from dpgist.methods import METHODS, Marginal, Method, method_from, settings
+from dpgist.methods import METHODS, Marginal, Method, Pearl, method_from, settings
 from dpgist.methods.scattering import SMALLEST_SIDE
 from dpgist.privacy.curator import forecast, release_plan
 from dpgist.privacy.ledger import Ledger
@@ -28,7 +28,13 @@ from dpgist.privacy.private import Private
 from dpgist.schema import Schema
 from dpgist.scoring import Given, score
 from dpgist.sources import open_source
-from dpgist.training.loop import Training, one_thread, refuse_network, train_generator
+from dpgist.training.loop import (
+    Training,
+    one_thread,
+    refuse_critic,
+    refuse_network,
+    train_generator,
+)
 from dpgist.version import __version__
 
 Progress = Callable[[int, int, float], None]
@@ -174,8 +180,11 @@ def check_training(training: Training, schema: Schema, method: Method | None = N
     Privacy: public facts only.
     """
     resolved = training.resolved(Encoder(schema), torch.device("cpu"))
-    if (method.name if method else _auto_name(schema)) == Marginal.name:
+    name = method.name if method else _auto_name(schema)
+    if name == Marginal.name:
         refuse_network(resolved)
+    if name != Pearl.name:
+        refuse_critic(resolved)
 
 
 def _refuse_bad_device(device: str) -> None:

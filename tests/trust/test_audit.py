@@ -6,6 +6,7 @@ import torch
 
 from dpgist.methods.hermite import Hermite
 from dpgist.methods.marginal import Marginal
+from dpgist.methods.pearl import Pearl
 from dpgist.privacy.accounting import epsilon_of, mu_of
 from dpgist.privacy.plan import Block
 from dpgist.privacy.sensitivity import mu_under
@@ -129,10 +130,17 @@ def log_odds(released, row_map_of, row, code):
     return evidence
 
 
-def test_whole_releases_of_marginals_keep_their_promise_and_waste_little():
-    """The second stage's bins depend on the first one's noise; the adversary knows them all."""
-    method, schema = Marginal(most_leaves=16, most_bins=2), schema_of(2)
-    budget = budget_of(10.0)
+TWO_STAGES = {
+    "marginal": Marginal(most_leaves=16, most_bins=2),
+    "pearl by modes": Pearl(frequencies=3, scaling="modes", most_leaves=16),
+    "pearl by distance": Pearl(frequencies=3, scaling="distance"),
+}
+
+
+@pytest.mark.parametrize("method", TWO_STAGES.values(), ids=list(TWO_STAGES))
+def test_whole_releases_of_two_stages_keep_their_promise_and_waste_little(method):
+    """The second stage's map depends on the first one's noise; the adversary knows it all."""
+    schema, budget = schema_of(2), budget_of(10.0)
     plan = method.plan(schema, budget=budget, feature_seed=0)
     row = torch.tensor([[0.3, 0.8]], dtype=torch.float64)
 

@@ -28,6 +28,7 @@ NAMES = [column.name for column in SCHEMA.columns]
 METHODS = {
     "merf": dg.Merf(joint_frequencies=4, pair_frequencies=4),
     "marginal": dg.Marginal(most_leaves=32),
+    "pearl": dg.Pearl(frequencies=12, scaling="modes", most_leaves=32),
 }
 BUDGET = dg.Budget(epsilon=1.0, delta=1e-5)
 GOOD = [41, 2.5, "A", "1980-02-03", True]

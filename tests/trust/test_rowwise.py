@@ -9,15 +9,17 @@ from dpgist.encode import Encoder
 from dpgist.errors import PrivacyError
 from dpgist.methods.hermite import Hermite
 from dpgist.methods.merf import Merf
+from dpgist.methods.pearl import Pearl
 from dpgist.privacy.plan import Block
 from dpgist.privacy.rowmap import PreparedMap
 from dpgist.schema import CategoryColumn, ImageColumn, Schema
 from tests.trust.worlds import (
+    TWO_STAGES,
     budget_of,
     exact_sums,
-    marginal_plans,
     plan_for,
     schema_of,
+    stage_plans,
     table_of,
 )
 
@@ -33,9 +35,18 @@ def hermite_plan(**settings):
     return Hermite(**settings).plan(SCHEMA, budget=budget_of(), feature_seed=0)
 
 
-def marginal_stages():
+def plan_of(name):
+    """The plan of "merf", "hermite", or of one of a method's two stages: "NAME, stage N"."""
+    if name == "merf":
+        return merf_plan()
+    if name == "hermite":
+        return hermite_plan(product_order=4)
+    method, _, number = name.partition(", stage ")
     rows = np.random.default_rng(5).random((3_000, 5)).tolist()
-    return marginal_plans(SCHEMA, table_of(rows, "ab" * 1_500))
+    return stage_plans(SCHEMA, table_of(rows, "ab" * 1_500), TWO_STAGES[method])[int(number) - 1]
+
+
+STAGES = [f"{name}, stage {number}" for name in TWO_STAGES for number in (1, 2)]
 
 
 def prepared(plan=None):
@@ -71,26 +82,31 @@ def test_hermite_maps_give_a_row_the_same_integers_in_every_slot(settings):
     check_every_slot(prepared(hermite_plan(product_order=4, **settings)))
 
 
-def test_both_maps_of_marginals_give_a_row_the_same_integers_in_every_slot():
-    for plan in marginal_stages():
-        check_every_slot(prepared(plan))
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_maps_of_both_stages_give_a_row_the_same_integers_in_every_slot(stage):
+    check_every_slot(prepared(plan_of(stage)))
+
+
+IMAGE_METHODS = {
+    "merf, whole": Merf(image_frequencies=500, image_law="whole"),
+    "merf, real": Merf(image_frequencies=500, image_law="real"),
+    "hermite": Hermite(directions=40),
+    "pearl": Pearl(image_frequencies=500),
+}
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize(
-    "method",
-    [
-        Merf(image_frequencies=500, image_law="whole"),
-        Merf(image_frequencies=500, image_law="real"),
-        Hermite(directions=40),
-    ],
-)
-def test_the_map_of_images_gives_an_image_the_same_integers_in_every_slot(channels, method):
+@pytest.mark.parametrize("method", IMAGE_METHODS.values(), ids=IMAGE_METHODS)
+def test_the_map_of_images_gives_an_image_the_same_integers_in_every_slot(method, channels):
     image = ImageColumn(name="image", height=28, width=28, channels=channels)
     label = CategoryColumn(name="y", values=("a", "b"))
     schema = Schema(name="images", columns=(image, label), label="y")
-    plan = method.plan(schema, budget=budget_of(), feature_seed=0)
-    check_every_slot(prepared(plan), width=image.n_values)
+    plans = [method.plan(schema, budget=budget_of(), feature_seed=0)]
+    if method.name == "pearl":
+        side = {"x": np.zeros((2, 28, 28, channels)[: 3 + (channels > 1)], np.uint8)}
+        plans = stage_plans(schema, {**side, "y": np.array(["a", "b"])}, method)
+    for plan in plans:
+        check_every_slot(prepared(plan), width=image.n_values)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -103,11 +119,10 @@ def test_slots_agree_with_one_thread_and_with_two(threads):
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("which", ["merf", "hermite", "leaves", "pairs"])
+@pytest.mark.parametrize("which", ["merf", "hermite", *STAGES])
 def test_a_table_sums_to_the_sum_of_its_rows_alone_and_of_its_halves(which):
     """The ragged tail, neighbours and blocks at once: exactly additive or not row-wise."""
-    plans = {"merf": merf_plan, "hermite": lambda: hermite_plan(product_order=4)}
-    plan = plans[which]() if which in plans else marginal_stages()[which == "pairs"]
+    plan = plan_of(which)
 
     def sums_of(rows, labels):
         return exact_sums(table_of(rows, labels), plan, budget_of(), SCHEMA)[1]

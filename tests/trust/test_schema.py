@@ -24,7 +24,11 @@ SCHEMA = dg.Schema(
 )
 METHOD = dg.Merf(joint_frequencies=8, pair_frequencies=8)
 ONE_STAGE = {"merf": METHOD, "hermite": dg.Hermite(sum_order=4, product_order=2)}
-MARGINAL = dg.Marginal(most_leaves=32)
+TWO_STAGES = {
+    "marginal": dg.Marginal(most_leaves=32),
+    "pearl by modes": dg.Pearl(frequencies=12, scaling="modes", most_leaves=32),
+    "pearl by distance": dg.Pearl(frequencies=12, scaling="distance"),
+}
 CELL = st.one_of(
     st.integers(-(10**30), 10**30), st.floats(), st.text(max_size=5), st.none(), st.booleans()
 )
@@ -75,16 +79,17 @@ def test_the_features_and_blocks_are_fixed_before_any_row_is_seen(method):
     assert queries[0].blocks == queries[1].blocks
 
 
-def marginal_release(rows, relation="add_remove"):
+def staged_release(name, rows, relation="add_remove"):
     budget = dg.Budget(epsilon=1.0, delta=1e-5, relation=relation)
     ledger = Ledger.in_memory(name="people", budget=budget, max_rows_per_person=1)
-    return dg.release(frame(rows), SCHEMA, MARGINAL, budget, ledger=ledger)
+    return dg.release(frame(rows), SCHEMA, TWO_STAGES[name], budget, ledger=ledger)
 
 
+@pytest.mark.parametrize("name", TWO_STAGES)
 @settings(max_examples=20, deadline=None)
 @given(TABLE, TABLE, st.sampled_from(["add_remove", "replace_one"]))
-def test_the_first_stage_of_marginals_is_the_same_for_any_two_tables(one, other, relation):
-    stages = [marginal_release(rows, relation).released.stages[0] for rows in (one, other)]
+def test_a_first_stage_is_the_same_for_any_two_tables(name, one, other, relation):
+    stages = [staged_release(name, rows, relation).released.stages[0] for rows in (one, other)]
     shapes, blocks, noise = (
         [[f(part) for part in stage.blocks] for stage in stages]
         for f in (lambda p: p.values.shape, lambda p: p.block, lambda p: p.grid_noise_std)
@@ -92,17 +97,26 @@ def test_the_first_stage_of_marginals_is_the_same_for_any_two_tables(one, other,
     assert (shapes[0], blocks[0], noise[0]) == (shapes[1], blocks[1], noise[1])
 
 
+@pytest.mark.parametrize("name", TWO_STAGES)
 @settings(max_examples=20, deadline=None)
 @given(TABLE)
-def test_the_second_stage_of_marginals_follows_from_what_the_first_one_released(rows):
-    """Without any row, from the released numbers alone, the same blocks come out."""
-    gist = marginal_release(rows)
+def test_a_second_stage_follows_from_what_the_first_one_released(name, rows):
+    """Without any row, from the released numbers alone, the same blocks and map come out."""
+    gist = staged_release(name, rows)
     budget = gist.released.budget
-    plan = MARGINAL.plan(SCHEMA, budget=budget, feature_seed=gist.feature_seed)
+    plan = TWO_STAGES[name].plan(SCHEMA, budget=budget, feature_seed=gist.feature_seed)
     again = plan.stages[1].query(gist.released.stages[:1])
     own = {part.block.name: part.block for part in gist.released.last.blocks}
     assert again.blocks == tuple(own[block.name] for block in again.blocks)
     assert set(own) == {block.name for block in again.blocks} | {"counts", "health"}
+
+
+@pytest.mark.parametrize("scaling", ["distance", "modes"])
+@settings(max_examples=10, deadline=None)
+@given(TABLE, TABLE)
+def test_all_that_pearl_releases_has_the_same_shape_for_any_two_tables(scaling, one, other):
+    headers = [staged_release(f"pearl by {scaling}", rows).header() for rows in (one, other)]
+    assert headers[0]["released"] == headers[1]["released"]
 
 
 @pytest.mark.parametrize("call", [dg.release, dg.synthesize, dg.check_table])

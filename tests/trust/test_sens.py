@@ -17,13 +17,14 @@ from dpgist.privacy import curator, lattice, rowmap
 from dpgist.privacy.plan import Block, Relation
 from dpgist.privacy.sensitivity import l2_sensitivity
 from tests.trust.worlds import (
+    TWO_STAGES,
     Signed,
     budget_of,
     exact_sums,
-    marginal_plans,
     plan_for,
     schema_of,
     signed_plan,
+    stage_plans,
     table_of,
     weighted_squared_distance,
 )
@@ -301,34 +302,41 @@ def test_two_moments_give_the_closed_forms(c):
     assert of(False, Relation.ADD_REMOVE) == pytest.approx(math.sqrt(1 + c**2))
 
 
-MARGINAL_STAGES = marginal_plans(
-    LABELLED, table_of(np.random.default_rng(8).beta(0.3, 3.0, (4_000, 2)).tolist(), "ab" * 2_000)
-)
+SKEWED = table_of(np.random.default_rng(8).beta(0.3, 3.0, (4_000, 2)).tolist(), "ab" * 2_000)
+STAGES = {
+    f"{name}, stage {number}": plan
+    for name, method in TWO_STAGES.items()
+    for number, plan in enumerate(stage_plans(LABELLED, SKEWED, method), start=1)
+}
 
 
-@pytest.mark.parametrize("stage", [0, 1], ids=["leaves", "pairs"])
+@pytest.mark.parametrize("stage", STAGES)
 @settings(max_examples=40, deadline=None)
 @given(
     CELLS,
     st.tuples(ANY_CELL, ANY_CELL, ANY_LABEL),
     st.sampled_from(["add_remove", "replace_one"]),
 )
-def test_no_row_moves_a_stage_of_marginals_by_more_than_claimed(stage, rows, other, relation):
+def test_no_row_moves_a_stage_by_more_than_claimed(stage, rows, other, relation):
     *numbers, labels = zip(*rows, strict=True)
     table, labels = list(zip(*numbers, strict=True)), list(labels)
     if relation == "add_remove":
         neighbour, others = [*table, other[:2]], [*labels, other[2]]
     else:
         neighbour, others = [other[:2], *table[1:]], [other[2], *labels[1:]]
-    plan = MARGINAL_STAGES[stage]
-    check_pair(table, labels, neighbour, others, relation, LABELLED, plan)
+    check_pair(table, labels, neighbour, others, relation, LABELLED, STAGES[stage])
 
 
-@pytest.mark.parametrize("stage", [0, 1], ids=["leaves", "pairs"])
-def test_marginals_use_the_sensitivity_they_pay_for(stage):
+@pytest.mark.parametrize("stage", [name for name in STAGES if name != "pearl by distance, stage 1"])
+def test_a_stage_uses_the_sensitivity_it_pays_for(stage):
     """One clean row more moves every block to its bound, but for the health of its cells."""
-    plan = MARGINAL_STAGES[stage]
-    used = check_pair([(0.2, 0.7)], "a", [], "", "add_remove", LABELLED, plan)
+    used = check_pair([(0.2, 0.7)], "a", [], "", "add_remove", LABELLED, STAGES[stage])
+    assert used > 0.99
+
+
+def test_a_row_in_the_far_corner_uses_what_a_paid_distance_pays_for():
+    plan = STAGES["pearl by distance, stage 1"]
+    used = check_pair([(1.0, 1.0)], "a", [], "", "add_remove", LABELLED, plan)
     assert used > 0.99
 
 

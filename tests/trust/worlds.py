@@ -9,6 +9,7 @@ from torch import nn
 
 from dpgist.encode import Encoder
 from dpgist.methods.marginal import Marginal
+from dpgist.methods.pearl import Pearl
 from dpgist.privacy import curator
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Block, Budget, Plan, Query, Stage
@@ -81,9 +82,16 @@ def signed_plan(schema, factor=1e6, **block):
     return plan_for(schema, Signed(factor), blocks)
 
 
-def marginal_plans(schema, table, method=None):
-    """The two stages of a marginal release of a table, each as a plan by itself."""
-    method = method or Marginal(most_leaves=200)
+TWO_STAGES = {
+    "marginal": Marginal(most_leaves=200),
+    "pearl by modes": Pearl(frequencies=60, scaling="modes", most_leaves=200),
+    "pearl by distance": Pearl(frequencies=60, scaling="distance"),
+}
+"""Methods whose second stage depends on what the first one released."""
+
+
+def stage_plans(schema, table, method):
+    """The two stages of a release of a table, each as a plan by itself."""
     plan = method.plan(schema, budget=budget_of(), feature_seed=0)
     released = release(table, plan, budget_of(), schema).stages[:1]
     queries = plan.stages[0].query(()), plan.stages[1].query(released)

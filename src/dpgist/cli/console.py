@@ -35,6 +35,13 @@ GeneratorKind = Annotated[
         " images."
     ),
 ]
+Critic = Annotated[
+    bool | None,
+    typer.Option(
+        "--critic/--no-critic",
+        help="Re-weigh the frequencies of method pearl while training. Default: yes, with pearl.",
+    ),
+]
 notes = Console(stderr=True, highlight=False, soft_wrap=True)
 
 

@@ -11,7 +11,7 @@ import typer
 from dpgist import workflow
 from dpgist.artefact import artefact_kind, refuse_bad_output
 from dpgist.card import card_text
-from dpgist.cli.console import GeneratorKind, app, note, training_bar
+from dpgist.cli.console import Critic, GeneratorKind, app, note, training_bar
 from dpgist.demo import run_demo
 from dpgist.errors import ArtefactError
 from dpgist.generators.model import read_model
@@ -51,6 +51,7 @@ def train_verb(
     generator: GeneratorKind = "auto",
     device: Device = "auto",
     seed: Annotated[int, typer.Option(help="Same seed, same CPU kind: same model.")] = 0,
+    critic: Critic = None,
     rehearsal: Annotated[
         bool, typer.Option("--rehearsal", help="Accept a gist made without real noise.")
     ] = False,
@@ -69,7 +70,7 @@ def train_verb(
         with training_bar() as progress:
             model = workflow.train(
                 released,
-                Training(steps=steps, generator=generator),
+                Training(steps=steps, generator=generator, critic=critic),
                 seed=seed,
                 device=device,
                 progress=progress,

@@ -10,7 +10,7 @@ import typer
 
 from dpgist import workflow
 from dpgist.artefact import refuse_bad_output
-from dpgist.cli.console import GeneratorKind, app, note, private_pass, training_bar
+from dpgist.cli.console import Critic, GeneratorKind, app, note, private_pass, training_bar
 from dpgist.draft import draft_schema
 from dpgist.errors import DataError
 from dpgist.methods import METHODS, Method
@@ -240,6 +240,7 @@ def synthesize_verb(
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps.")] = None,
     generator: GeneratorKind = "auto",
+    critic: Critic = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     seed: Seed = 0,
     force: Force = False,
@@ -253,7 +254,8 @@ def synthesize_verb(
     --out patients-synthetic`
     """
     facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
-    chosen, training = _method(method), Training(steps=steps, generator=generator)
+    chosen = _method(method)
+    training = Training(steps=steps, generator=generator, critic=critic)
     workflow.check_training(training, facts, chosen)
     workflow.check_table(data, facts)
     outputs = Outputs.prepare(out, force=force, images=facts.image is not None)

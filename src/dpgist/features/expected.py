@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from dpgist.features.characteristic import CharacteristicMap
 from dpgist.features.compose import ChoiceMap, SideBySide
 from dpgist.features.fourier import FourierMap
 from dpgist.features.hermite import Column, ColumnFeatures, ProductMap, SumMap
@@ -30,19 +31,28 @@ class ExpectedFourier(nn.Module):
 
     Symbols: column j lies in its cell q, middle :math:`v_{jq}` and half width :math:`h_{jq}`, with
     probability :math:`p_{jq}`. Maps cell probabilities, one tensor (cells, K) per column, to
-    (length, K) for K products at once. A column outside a frequency's group has the factor 1 and
-    costs nothing.
+    (length, K) for K products at once; or bin probabilities, if ``within`` (cells, bins) says for
+    each column how a bin's mass is spread over its cells. A column outside a frequency's group
+    has the factor 1 and costs nothing.
 
     Privacy: none needed; a function of public frequencies and of the generator.
     """
 
-    def __init__(self, feature_map: FourierMap, supports: Sequence[Support]) -> None:
+    def __init__(
+        self,
+        feature_map: FourierMap,
+        supports: Sequence[Support],
+        within: Sequence[Floats] | None = None,
+    ) -> None:
         super().__init__()
         frequencies = feature_map.frequencies.double().cpu().numpy()
         self.n_frequencies = len(frequencies)
         seen = [(frequencies[:, s.start : s.start + s.width] != 0).any(axis=1) for s in supports]
         ranked = _ranked_columns(seen, self.n_frequencies)
-        self.factors = nn.ModuleList(_Factor(ranks, frequencies, supports) for ranks in ranked.T)
+        cells = [
+            _Cells(support, within[j] if within else None) for j, support in enumerate(supports)
+        ]
+        self.factors = nn.ModuleList(_Factor(ranks, frequencies, cells) for ranks in ranked.T)
 
     def forward(self, probabilities: Sequence[Tensor]) -> Tensor:
         real, imaginary = self.factors[0](probabilities)
@@ -57,12 +67,12 @@ class _Factor(nn.Module):
 
     places: Tensor
 
-    def __init__(self, columns: Codes, frequencies: Floats, supports: Sequence[Support]) -> None:
+    def __init__(self, columns: Codes, frequencies: Floats, cells: Sequence[_Cells]) -> None:
         super().__init__()
         self.columns = [int(j) for j in np.unique(columns)]
         groups = [np.flatnonzero(columns == j) for j in self.columns]
         for j, group in zip(self.columns, groups, strict=True):
-            self.register_buffer(f"table_{j}", _table(supports, j, frequencies[group]))
+            self.register_buffer(f"table_{j}", _table(cells, j, frequencies[group]))
         # Matrix products come out column by column; ``places`` puts them back in order.
         places = np.argsort(np.concatenate(groups), kind="stable")
         self.in_order = bool((places == np.arange(len(places))).all())
@@ -164,9 +174,9 @@ class ExpectedMeans(nn.Module):
     Privacy: none needed; a function of public maps and of the generator.
     """
 
-    def __init__(self, row_map: SideBySide, supports: Sequence[Support]) -> None:
+    def __init__(self, blocks: Iterable[nn.Module]) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(_means(own, supports) for own in row_map.maps)
+        self.blocks = nn.ModuleList(blocks)
 
     def forward(self, components: Tensor, probabilities: Sequence[Tensor]) -> list[Tensor]:
         return [block(components, probabilities) for block in self.blocks]
@@ -203,9 +213,11 @@ def expected_means(row_map: nn.Module, supports: Sequence[Support]) -> ExpectedM
 
     Privacy: none needed; built from public maps and supports.
     """
+    if isinstance(row_map, CharacteristicMap):
+        return ExpectedMeans([_MeanOverComponents(_expected_function(row_map, supports))])
     if not isinstance(row_map, SideBySide):
         raise TypeError(f"no closed form is known for {type(row_map).__name__}")
-    return ExpectedMeans(row_map, supports)
+    return ExpectedMeans(_means(own, supports) for own in row_map.maps)
 
 
 def _means(feature_map: nn.Module, supports: Sequence[Support]) -> nn.Module:
@@ -229,14 +241,15 @@ def _column_table(column: Column, support: Support) -> Tensor:
     return torch.einsum("qns,n->sq", by_cell, torch.tensor(weights / 2.0))
 
 
-def expected_features(row_map: nn.Module, supports: Sequence[Support]) -> SideBySide:
-    """The closed-form twin of a row map: cell probabilities -> mean features, block by block.
-
-    Privacy: none needed; built from public maps and supports.
-    """
-    if not isinstance(row_map, SideBySide):
-        raise TypeError(f"no closed form is known for {type(row_map).__name__}")
-    return SideBySide(_twin(feature_map, supports) for feature_map in row_map.maps)
+def _expected_function(row_map: CharacteristicMap, supports: Sequence[Support]) -> ExpectedFourier:
+    """Of cells, or, where a release has cut the columns, of its bins."""
+    if row_map.stretch is None:
+        return ExpectedFourier(row_map.fourier, supports)
+    within = [
+        np.eye(binning.n_bins)[list(binning.bins)] * binning.within()[:, None]
+        for binning in row_map.stretch.binnings
+    ]
+    return ExpectedFourier(row_map.fourier, row_map.stretch.supports(), within)
 
 
 def _twin(feature_map: nn.Module, supports: Sequence[Support]) -> nn.Module:
@@ -247,16 +260,24 @@ def _twin(feature_map: nn.Module, supports: Sequence[Support]) -> nn.Module:
     raise TypeError(f"no closed form is known for {type(feature_map).__name__}")
 
 
-def _table(supports: Sequence[Support], column: int, frequencies: Floats) -> Tensor:
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of one column and, if bins have probabilities, how those are spread over them."""
+
+    support: Support
+    within: Floats | None
+
+
+def _table(cells: Sequence[_Cells], column: int, frequencies: Floats) -> Tensor:
     """Cosines over sines (2m, cells) of one column's cells; column -1 is the constant 1."""
     if column < 0:
         return torch.tensor(np.repeat([[1.0], [0.0]], len(frequencies), axis=0)).float()
-    support = supports[column]
+    support, within = cells[column].support, cells[column].within
     weights = frequencies[:, support.start : support.start + support.width]
     phases = weights @ support.points.T
     spread = np.sinc(np.outer(weights[:, 0], support.half_widths) / np.pi)
     table = np.concatenate([np.cos(phases) * spread, np.sin(phases) * spread])
-    return torch.tensor(table, dtype=torch.float32)
+    return torch.tensor(table if within is None else table @ within, dtype=torch.float32)
 
 
 def _ranked_columns(seen: Sequence[npt.NDArray[np.bool_]], n: int) -> Codes:

@@ -120,13 +120,19 @@ def _groups(n_columns: int, *, size: int, n: int, rng: np.random.Generator) -> F
     return chosen[np.lexsort(-chosen.T[::-1])] if n_columns else chosen
 
 
+def slot_spread(slot: Slot) -> float:
+    """Standard deviation of a frequency's coordinates in a slot, at scale 1 for one column.
+
+    Privacy: public facts only.
+    """
+    return math.sqrt(6.0) if slot.kind == "interval" else 1.0
+
+
 def _slot_weights(slot: Slot, *, n: int, rng: np.random.Generator) -> Frequencies:
     """Unit-scale Gaussian weights of one slot's coordinates, shape (n, width)."""
     normals = rng.standard_normal((n, slot.width))
-    if slot.kind == "interval":
-        return normals * math.sqrt(6.0)
-    if not slot.ordered:
-        return normals
+    if slot.kind == "interval" or not slot.ordered:
+        return normals * slot_spread(slot)
     # The walk's variance over the whole range is an interval's, so both bend alike. Half of each
     # weight stays the option's own: null and the bucket stand in the row too, without an order.
     steps = rng.standard_normal((n, slot.width)) * math.sqrt(6.0 / max(slot.width - 1, 1))

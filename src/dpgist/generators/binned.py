@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,22 @@ from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError
 from dpgist.features.binning import Binning
 from dpgist.features.leaves import Leaves, column_leaves
-from dpgist.features.marginal import MarginalMap
 from dpgist.generators.drawing import Products
 from dpgist.generators.mixture import as_numpy
 
 _BUMP = 0.3
 _LARGEST = 2**16
+
+
+class Cut(Protocol):
+    """A map whose columns are cut into the cells and bins of a released histogram.
+
+    Privacy: public facts and released places only.
+    """
+
+    leaves: tuple[Leaves, ...]
+    binnings: tuple[Binning, ...]
+    most_leaves: int
 
 
 class BinnedMixture(nn.Module):
@@ -68,7 +78,7 @@ class BinnedMixture(nn.Module):
     @classmethod
     def of(
         cls,
-        row_map: MarginalMap,
+        row_map: Cut,
         encoder: Encoder,
         *,
         n_components: int,

@@ -12,6 +12,7 @@ from dpgist.errors import DataError
 from dpgist.methods.hermite import Hermite
 from dpgist.methods.marginal import Marginal
 from dpgist.methods.merf import Merf, suggest_features
+from dpgist.methods.pearl import Pearl
 from dpgist.methods.scattering import Scattering
 from dpgist.methods.stages import settings
 from dpgist.privacy.plan import Budget, Plan
@@ -24,6 +25,7 @@ __all__ = [
     "Marginal",
     "Merf",
     "Method",
+    "Pearl",
     "Scattering",
     "method_from",
     "settings",
@@ -51,8 +53,8 @@ class Method(Protocol):
     ) -> nn.Module: ...
 
 
-METHODS: dict[str, type[Hermite | Marginal | Merf | Scattering]] = {
-    kind.name: kind for kind in (Hermite, Marginal, Merf, Scattering)
+METHODS: dict[str, type[Hermite | Marginal | Merf | Pearl | Scattering]] = {
+    kind.name: kind for kind in (Hermite, Marginal, Merf, Pearl, Scattering)
 }
 
 _BEFORE: dict[str, dict[str, Any]] = {Merf.name: {"image_law": "real"}}

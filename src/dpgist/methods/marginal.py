@@ -10,11 +10,11 @@ import numpy as np
 
 from dpgist.encode import Encoder
 from dpgist.errors import DataError
-from dpgist.features.binning import Binning, Resolution, binning, bins_for
+from dpgist.features.binning import Binning, bins_for
 from dpgist.features.leaves import Leaves, column_leaves
 from dpgist.features.marginal import LeafMap, MarginalMap
 from dpgist.features.subsets import Pair, choose_pairs
-from dpgist.methods.histogram import BITS, LEAVES, leaf_query, released_total
+from dpgist.methods.histogram import BITS, LEAVES, cut_columns, leaf_query, released_total
 from dpgist.methods.stages import recipe_of, refuse_bad_share, two_stages
 from dpgist.privacy.plan import Block, Budget, Plan, Query
 from dpgist.privacy.released import ReleasedStage
@@ -24,9 +24,6 @@ PAIRS, SINGLES = "pairs", "singles"
 
 _FEWEST_BINS = 8
 _ROWS_PER_CELL = 5.0  # per root of the classes, in units of the noise: measured on Adult, Covertype
-_LEAST_BIN = 0.2  # of the mass that bins have on average
-_LEAST = 2.0  # noise stds that a bin or a group has to stand out by
-_LEAST_CELL = 4.0  # the same for a cell, whose share within its bin comes from stage one alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,22 +156,12 @@ class Marginal:
         stage: ReleasedStage,
     ) -> list[Binning]:
         """Cut every column by the first stage; wider, if a class would have too many cells."""
-        counts = LeafMap(leaves).by_column(stage[LEAVES].sums()[0])
         total = released_total(stage, encoder.schema)
         bins, groups = self._bins(encoder, leaves, pairs, stage, total), self.most_groups
         while True:
-            resolution = Resolution(
-                cells=max(self.most_cells, bins),
-                bins=bins,
-                groups=groups,
-                least_cell=_LEAST_CELL * stage[LEAVES].noise_std,
-                least=_LEAST * stage[LEAVES].noise_std,
-                least_bin=max(_LEAST * stage[LEAVES].noise_std, _LEAST_BIN * total / bins),
+            cut = cut_columns(
+                leaves, stage, total=total, cells=self.most_cells, bins=bins, groups=groups
             )
-            cut = [
-                binning(own, levels, total, resolution)
-                for own, levels in zip(leaves, counts, strict=True)
-            ]
             cells = sum(cut[i].n_bins * cut[j].n_bins for i, j in pairs)
             if cells <= self.most_coordinates or max(bins, groups) <= 2:
                 return cut

@@ -13,6 +13,7 @@ from dpgist.encode import Encoder
 from dpgist.errors import DataError
 from dpgist.features.fourier import FourierMap
 from dpgist.features.scattering import ScatteredFourier, ScatteringMap
+from dpgist.methods.scale import above_the_noise
 from dpgist.methods.stages import recipe_of
 from dpgist.privacy.accounting import mu_of
 from dpgist.privacy.lattice import grid_bits
@@ -23,7 +24,6 @@ from dpgist.schema import Schema
 SCATTERED, PIXELS = "scattering", "pixels"
 SMALLEST_SIDE = 8
 _SCALES, _PIXEL_SCALES = (1.0, 2.0, 4.0), (0.35, 0.7, 1.4)
-_NOISE_FOR_ALL = 1.5e-3
 _ROWS_IF_UNKNOWN = 10_000
 
 
@@ -143,8 +143,7 @@ class Scattering:
 def scales_for(schema: Schema, budget: Budget) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Length scales of both views that stand out of the noise; one rule for all data.
 
-    The noise on a class's mean embedding is compared with 0.0015, four times that, and so on;
-    each factor of four costs the narrowest scale that is left. Chosen on held-out training digits.
+    See :func:`~dpgist.methods.scale.above_the_noise`.
 
     Privacy: schema and budget only.
     """
@@ -152,9 +151,7 @@ def scales_for(schema: Schema, budget: Budget) -> tuple[tuple[float, ...], tuple
     rows = (schema.rows_about or _ROWS_IF_UNKNOWN) / classes
     halves = 2.0 if budget.relation == Relation.REPLACE_ONE else 1.0
     noise = halves * schema.max_rows_per_person / mu_of(budget.epsilon, budget.delta) / rows
-    dropped = math.ceil(math.log(max(noise / _NOISE_FOR_ALL, 1.0), 4))
-    dropped = min(dropped, len(_SCALES) - 1)
-    return _SCALES[dropped:], _PIXEL_SCALES[dropped:]
+    return above_the_noise(_SCALES, noise), above_the_noise(_PIXEL_SCALES, noise)
 
 
 def _shape(schema: Schema) -> tuple[int, int, int]:

@@ -14,13 +14,16 @@ import pyarrow.compute as pc
 from torch import nn
 
 from dpgist.encode import Encoder, Slot
+from dpgist.features.characteristic import CharacteristicMap
 from dpgist.features.compose import ChoiceMap, SideBySide
 from dpgist.features.hermite import SumMap
 from dpgist.features.marginal import LeafMap, MarginalMap
+from dpgist.features.stretch import Stretch
 from dpgist.generators.model import Model
 from dpgist.gist import Gist
 from dpgist.methods import method_from
 from dpgist.methods.hermite import SUM, Hermite
+from dpgist.methods.histogram import LEAVES
 from dpgist.methods.marginal import Marginal as MarginalMethod
 from dpgist.methods.merf import CHOICES
 from dpgist.plots import column_edges, column_histogram, column_options, column_shares
@@ -148,7 +151,7 @@ def noisy_choices(gist: Gist) -> dict[str, tuple[Vector, float]]:
     """
     encoder = Encoder(gist.schema)
     choices = [slot for slot in encoder.slots if slot.kind == "choice"]
-    if gist.method == MarginalMethod.name:
+    if gist.released.stages[0].blocks[0].block.name == LEAVES:
         return _leaf_choices(gist, choices)
     if gist.method == Hermite.name:
         return _sum_choices(gist, choices)
@@ -166,13 +169,14 @@ def noisy_choices(gist: Gist) -> dict[str, tuple[Vector, float]]:
 
 
 def _leaf_choices(gist: Gist, slots: Sequence[Slot]) -> dict[str, tuple[Vector, float]]:
-    """The same from the first stage of marginals, which counts every option and every null."""
+    """The same from a first stage that counts every column's options and nulls."""
     row_map = _row_map(gist)
-    assert isinstance(row_map, MarginalMap)  # what this method makes
+    cut = row_map.stretch if isinstance(row_map, CharacteristicMap) else row_map
+    assert isinstance(cut, MarginalMap | Stretch)  # made from such a stage
     block = gist.released.stages[0].blocks[0]
-    counts = LeafMap(row_map.leaves).by_column(block.sums()[0] / gist.rows)
+    counts = LeafMap(cut.leaves).by_column(block.sums()[0] / gist.rows)
     found = {}
-    for leaves, levels in zip(row_map.leaves, counts, strict=True):
+    for leaves, levels in zip(cut.leaves, counts, strict=True):
         slot = next((slot for slot in slots if slot.column == leaves.column), None)
         if slot is not None and leaves.numeric:
             found[slot.column] = np.array([1.0 - levels[0][-1], levels[0][-1]])

@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,9 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from dpgist.encode import Encoder
+from dpgist.features.characteristic import CharacteristicMap
 from dpgist.features.compose import SideBySide
 from dpgist.features.marginal import MarginalMap
 from dpgist.features.scattering import ScatteredFourier
+from dpgist.features.stretch import Stretch
 from dpgist.generators.binned import BinnedMixture
 from dpgist.generators.build import Generator, build_generator, default_sizes
 from dpgist.generators.mixture import MixtureGenerator
@@ -28,6 +30,7 @@ from dpgist.gist import Gist
 from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
 from dpgist.training.checkpoint import Checkpoint
+from dpgist.training.critic import EVERY, Critic
 from dpgist.training.matching import Target, target_from
 from dpgist.training.objectives import (
     HALF_KINDS,
@@ -40,7 +43,14 @@ from dpgist.training.objectives import (
 from dpgist.training.settings import Training
 from dpgist.training.whitened import Whitened, marginals_from
 
-__all__ = ["Progress", "Training", "one_thread", "refuse_network", "train_generator"]
+__all__ = [
+    "Progress",
+    "Training",
+    "one_thread",
+    "refuse_critic",
+    "refuse_network",
+    "train_generator",
+]
 
 Progress = Callable[[int, int, float], None]
 
@@ -81,6 +91,7 @@ def train_generator(
         gist.schema, feature_seed=gist.feature_seed, released=gist.released.stages[:-1]
     )
     training = training.resolved(encoder, where, **_facts(row_map))
+    training = replace(training, critic=_has_critic(row_map, training))
     fit = _prepare(gist, row_map, training, encoder=encoder, rng=rng, device=where)
     saved = _checkpoint(checkpoint, gist, training, fit)
     fit.losses.extend(saved.restore() if saved else [])
@@ -135,6 +146,7 @@ class _Fit:
     averaged: Generator
     objective: Objective
     target: Target
+    critic: Critic | None
     optimiser: torch.optim.Adam
     seed: int
     device: torch.device
@@ -159,19 +171,25 @@ def _prepare(
     first = torch.Generator().manual_seed(int(rng.integers(2**63)))
     if isinstance(row_map, MarginalMap):
         refuse_network(training)
+    cut = row_map.stretch if isinstance(row_map, CharacteristicMap) else row_map
+    if isinstance(cut, MarginalMap | Stretch) and training.generator == "mixture":
         generator: Generator = BinnedMixture.of(
-            row_map, encoder, n_components=sizes["components"], generator=first
+            cut, encoder, n_components=sizes["components"], generator=first
         ).to(device)
     else:
         generator = build_generator(training.generator, encoder, sizes, generator=first).to(device)
     if generator.kind in HALF_KINDS and device.type == "cuda":
         generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    target, objective = _aim(gist, row_map, generator, training, encoder)
+    critic = None
+    if isinstance(row_map, CharacteristicMap) and training.critic:
+        critic = Critic(row_map).to(device)
+    target, objective = _aim(gist, row_map, generator, training, encoder, critic)
     return _Fit(
         generator=generator,
         averaged=copy.deepcopy(generator),
         objective=objective,
         target=target,
+        critic=critic,
         optimiser=torch.optim.Adam(
             generator.parameters(),
             betas=objective.betas,
@@ -182,6 +200,20 @@ def _prepare(
         device=device,
         losses=[],
     )
+
+
+def _has_critic(row_map: nn.Module, training: Training) -> bool | None:
+    """Whether there will be a critic; None where there is nothing to re-weigh."""
+    if isinstance(row_map, CharacteristicMap):
+        return training.critic is not False
+    refuse_critic(training)
+    return None
+
+
+def refuse_critic(training: Training) -> None:
+    """Refuse a critic where it has nothing to re-weigh. Privacy: public settings only."""
+    if training.critic:
+        raise ValueError("a critic needs a characteristic function; release with method pearl")
 
 
 def refuse_network(training: Training) -> None:
@@ -199,19 +231,19 @@ def _aim(
     generator: Generator,
     training: Training,
     encoder: Encoder,
+    critic: Critic | None,
 ) -> tuple[Target, Objective]:
-    allowed = encoder.class_allowed
+    allowed, weigh = encoder.class_allowed, critic or torch.sum
     if isinstance(generator, BinnedMixture) and isinstance(row_map, MarginalMap):
         marginals = marginals_from(gist.released, row_map, class_allowed=allowed)
         return marginals.target(), Whitened(generator, row_map, marginals)
     factors = row_map.loss_factors if isinstance(row_map, SideBySide) else ()
     target = target_from(gist.released, class_allowed=allowed, loss_factors=factors)
-    if isinstance(generator, MixtureGenerator):
-        return target, ClosedForm(generator, row_map, target)
-    assert not isinstance(generator, BinnedMixture)  # made for marginals only
+    if isinstance(generator, MixtureGenerator | BinnedMixture):
+        return target, ClosedForm(generator, row_map, target, weigh=weigh)
     thinning = thinning_for(row_map, next(generator.parameters()).device)
-    batch = training.batch or 1
-    return target, TwoHalves(generator, row_map, target, batch=batch, thinning=thinning)
+    known = {"batch": training.batch or 1, "thinning": thinning}
+    return target, TwoHalves(generator, row_map, target, **known, weigh=weigh)
 
 
 def _descend(
@@ -234,6 +266,8 @@ def _descend(
         loss.backward()  # type: ignore[no-untyped-call]
         fit.optimiser.step()
         _average(fit, step)
+        if fit.critic is not None and (step + 1) % EVERY == 0:
+            fit.critic.ascend()
         fit.losses.append(float(loss.detach()))
         if progress is not None:
             progress(step + 1, steps, fit.losses[-1])
@@ -273,9 +307,10 @@ def _checkpoint(path: Path | None, gist: Gist, training: Training, fit: _Fit) ->
     digest.update(json.dumps(public, sort_keys=True).encode())
     for weights in fit.generator.parameters():
         digest.update(weights.detach().cpu().numpy().tobytes())
+    critic = {} if fit.critic is None else {"critic": fit.critic}
     return Checkpoint(
         path,
         identity=digest.hexdigest(),
-        networks={"weights": fit.generator, "averaged": fit.averaged},
+        networks={"weights": fit.generator, "averaged": fit.averaged, **critic},
         optimiser=fit.optimiser,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from dpgist.privacy.plan import COUNTS, HEALTH
 from dpgist.privacy.released import Released, ReleasedBlock
 
 Vector = npt.NDArray[np.float64]
+Weigh = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +140,7 @@ def matching_loss(
     *,
     class_weights: Tensor,
     loss_weights: Sequence[float],
+    weigh: Weigh = torch.sum,
 ) -> Tensor:
     r"""Squared distance between the generator's mean embeddings and the target's.
 
@@ -146,12 +148,18 @@ def matching_loss(
 
     Symbols: ``found`` holds per block :math:`E_c \phi_b`, the generator's mean features of class c,
     of shape (classes, length). This is the quantity whose unbiased estimate two independent half
-    batches would give; with the means in closed form there is nothing left to estimate.
+    batches would give; with the means in closed form there is nothing left to estimate. ``weigh``
+    is that of :func:`two_half_loss`.
 
     Privacy: post-processing of a release; touches no row.
     """
     return two_half_loss(
-        found, found, means, class_weights=class_weights, loss_weights=loss_weights
+        found,
+        found,
+        means,
+        class_weights=class_weights,
+        loss_weights=loss_weights,
+        weigh=weigh,
     )
 
 
@@ -170,6 +178,7 @@ def two_half_loss(
     *,
     class_weights: Tensor,
     loss_weights: Sequence[float],
+    weigh: Weigh = torch.sum,
 ) -> Tensor:
     r"""Squared distance to the target, estimated from two independent half batches.
 
@@ -179,16 +188,16 @@ def two_half_loss(
     Symbols: ``first`` and ``second`` hold per block the mean features (classes, length) of the
     halves a and a'. Independent factors multiply in expectation, so the estimate is unbiased; the
     papers' squared norm of one batch also pays for the batch's own variance, which pulls a
-    generator towards rows that vary less than they should.
+    generator towards rows that vary less than they should. ``weigh`` adds up the products of a
+    block's coordinates.
 
     Privacy: post-processing of a release; touches no row.
     """
     total = class_weights.new_zeros(())
     for one, other, mean, weight in zip(first, second, means, loss_weights, strict=True):
         if len(mean) == len(class_weights):
-            products = ((one - mean) * (other - mean)).sum(dim=1)
-            total = total + weight * (class_weights @ products)
+            gaps = class_weights @ ((one - mean) * (other - mean))
         else:
-            gap, other_gap = class_weights @ one - mean[0], class_weights @ other - mean[0]
-            total = total + weight * (gap @ other_gap)
+            gaps = (class_weights @ one - mean[0]) * (class_weights @ other - mean[0])
+        total = total + weight * weigh(gaps)
     return total

@@ -17,11 +17,13 @@ from torch.nn import functional
 from dpgist.features.compose import SideBySide
 from dpgist.features.expected import expected_means
 from dpgist.features.scattering import ScatteredFourier
+from dpgist.generators.binned import BinnedMixture
 from dpgist.generators.build import Network
 from dpgist.generators.mixture import MixtureGenerator
 from dpgist.training.matching import (
     Target,
     TargetTensors,
+    Weigh,
     class_means,
     matching_loss,
     two_half_loss,
@@ -65,22 +67,32 @@ class ClosedForm:
     smallest_moment = 1e-12  # losses end near 1e-5: the usual 1e-8 would brake the last steps
     average_rate = 1.0  # no noise to average out
 
-    def __init__(self, generator: MixtureGenerator, row_map: nn.Module, target: Target) -> None:
+    def __init__(
+        self,
+        generator: MixtureGenerator | BinnedMixture,
+        row_map: nn.Module,
+        target: Target,
+        *,
+        weigh: Weigh = torch.sum,
+    ) -> None:
         device = generator.components.device
         ends = isinstance(row_map, SideBySide) and row_map.ends_at_noise and target.noise > 0
         self.enough = target.noise if ends else -math.inf
-        self._generator, self._target = generator, target.on(device)
+        self._generator, self._target, self._weigh = generator, target.on(device), weigh
         self._expected = expected_means(row_map, generator.supports).to(device)
 
     def loss(self, rng: torch.Generator) -> Tensor:
         """See :func:`matching_loss`. Privacy: post-processing of a release."""
         del rng
         components, cells = self._generator()
+        if isinstance(self._generator, BinnedMixture):
+            cells = torch.split(cells, self._generator.splits)
         return matching_loss(
             self._expected(components[self._target.classes], cells),
             self._target.means,
             class_weights=self._target.class_weights,
             loss_weights=self._target.loss_weights,
+            weigh=self._weigh,
         )
 
     def settle(self, averaged: nn.Module, rng: torch.Generator) -> None:
@@ -116,6 +128,7 @@ class TwoHalves:
         *,
         batch: int,
         thinning: int = 1,
+        weigh: Weigh = torch.sum,
     ) -> None:
         self._device = next(generator.parameters()).device
         row_map.to(self._device).requires_grad_(False)
@@ -133,10 +146,11 @@ class TwoHalves:
                 generator,
                 part,
                 replace(known, means=means),
+                weigh=weigh,
             )
             for part, means in _parts(row_map, known.means, thinning)
         ]
-        self._recorded = False
+        self._recorded = weigh is not torch.sum  # a critic works between kernels
 
     def loss(self, rng: torch.Generator) -> Tensor:
         """See :func:`two_half_loss`. Privacy: post-processing of a release."""
@@ -198,9 +212,11 @@ class _Estimate(nn.Module):
         generator: nn.Module,
         row_map: nn.Module,
         target: TargetTensors,
+        *,
+        weigh: Weigh,
     ) -> None:
         super().__init__()
-        self._draw, self._target = rows, target
+        self._draw, self._target, self._weigh = rows, target, weigh
         self.generator, self.row_map = generator, row_map
 
     def forward(self, noise: Tensor, other: Tensor) -> Tensor:
@@ -210,6 +226,7 @@ class _Estimate(nn.Module):
             self._target.means,
             class_weights=self._target.class_weights,
             loss_weights=self._target.loss_weights,
+            weigh=self._weigh,
         )
 
     def _means(self, noise: Tensor) -> list[Tensor]:

@@ -24,6 +24,8 @@ class Training:
             for images.
         components: of the mixture.
         channels: of an image generator.
+        critic: whether a critic re-weighs the frequencies of a characteristic function, between
+            steps of the generator; None has one wherever there is such a function.
 
     Privacy: public; nothing here touches a release, let alone a row.
     """
@@ -34,6 +36,7 @@ class Training:
     generator: str = "auto"
     components: int | None = None
     channels: int | None = None
+    critic: bool | None = None
 
     def __post_init__(self) -> None:
         for field in ("steps", "batch", "components", "channels"):
@@ -65,7 +68,13 @@ class Training:
             usual_steps = 1500 if binned else 400 if len(encoder.columns) <= 3 else 800
             steps = self.steps or usual_steps
             rate = self.learning_rate or 0.1
-            return Training(steps=steps, learning_rate=rate, generator=kind, **sizes)
+            return Training(
+                steps=steps,
+                learning_rate=rate,
+                generator=kind,
+                components=sizes["components"],
+                critic=self.critic,
+            )
         laptop = kind == "residual" and device.type == "cpu"
         usual = {"network": 2000, "residual": 1000 if laptop else 1500 * 2 ** (scales - 1)}
         return replace(
