@@ -31,7 +31,7 @@ IG_STEPS, SG_SAMPLES, SG_NOISE = 32, 32, 0.2
 
 Array = npt.NDArray[np.float64]
 Scores = Callable[[Array], Array]
-"""Images (n, 784) in [0, 1] to scores (n, classes)."""
+"""Rows (n, inputs) to scores (n, classes)."""
 
 
 def network_scores(network: nn.Module) -> Scores:
@@ -39,28 +39,30 @@ def network_scores(network: nn.Module) -> Scores:
 
     def scores(x: Array) -> Array:
         with torch.no_grad():
-            images = torch.from_numpy(x).float().reshape(-1, 1, SIDE, SIDE)
-            return network(images).double().numpy()
+            return network(torch.from_numpy(x).float()).double().numpy()
 
     return scores
 
 
 def gradients(network: nn.Module, x: Array, classes: npt.NDArray[np.int64]) -> Array:
     """The gradient of each image's own class score."""
-    images = torch.from_numpy(x).float().reshape(-1, 1, SIDE, SIDE).requires_grad_()
-    chosen = network(images).gather(1, torch.from_numpy(classes)[:, None])
-    (found,) = torch.autograd.grad(chosen.sum(), images)
-    return found.double().numpy().reshape(len(x), -1)
+    rows = torch.from_numpy(x).float().requires_grad_()
+    chosen = network(rows).gather(1, torch.from_numpy(classes)[:, None])
+    (found,) = torch.autograd.grad(chosen.sum(), rows)
+    return found.double().numpy()
 
 
-def integrated_gradients(network: nn.Module, x: Array, classes: npt.NDArray[np.int64]) -> Array:
-    """The mean gradient on the way from black to the image (Sundararajan et al. 2017).
+def integrated_gradients(
+    network: nn.Module, x: Array, classes: npt.NDArray[np.int64], *, start: Array | float = 0.0
+) -> Array:
+    """The mean gradient on the way from ``start`` (black) to x (Sundararajan et al. 2017).
 
     The midpoint rule with ``IG_STEPS`` steps; not multiplied by the image, as in the paper's
-    figures. Times the image, the pixels add up to the difference of the two scores.
+    figures. Times x - start, it adds up to the difference of the two scores.
     """
     shares = (np.arange(IG_STEPS) + 0.5) / IG_STEPS
-    return np.mean([gradients(network, share * x, classes) for share in shares], axis=0)
+    steps = (start + share * (x - start) for share in shares)
+    return np.mean([gradients(network, step, classes) for step in steps], axis=0)
 
 
 def smooth_gradients(
