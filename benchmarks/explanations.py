@@ -3,7 +3,7 @@
     python benchmarks/explanations.py --work FOLDER [--images 200]
 
 What the thesis shows in figures 2 to 4, with a number to it. Locally linear maps at epsilon 2 and
-5, with a random projection and without, and not private; a small network trained by Opacus at
+5, with a random projection and without, and without both; a small network trained by Opacus at
 epsilon 2 and 5 and not private, explained by integrated gradients and SmoothGrad. The number is
 the deletion score of ``attributions.py``: how well an explanation foretells what deleting pixels
 does, to the score of the model that is explained ("own") and to that of the network without
@@ -135,8 +135,8 @@ class Data:
 
 def explained(data: Data, work: Path, seed: int) -> Iterator[Explained]:
     """Every explanation of the comparison, model by model."""
-    for epsilon in (None, *EPSILONS):
-        for projected in (True, False):
+    for projected in (True, False):
+        for epsilon in EPSILONS if projected else (None, *EPSILONS):
             name = f"maps, {'projected' if projected else 'no projection'}"
             maps = trained_maps(work, *data.train, epsilon=epsilon, projected=projected)
             yield _of_maps(name, epsilon, maps, data)

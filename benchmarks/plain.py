@@ -42,13 +42,16 @@ def plain_maps(
     temperature: float,
     seed: int,
     epochs: int = 10,
+    scaled: bool = True,
 ) -> Maps:
     """Locally linear maps fitted without privacy.
 
-    Inputs are standardised by the very rows while fitting, which a private fit could not do, and
-    the scaling is folded into the weights afterwards.
+    ``scaled`` inputs are standardised by the very rows while fitting, which a private fit could
+    not do, and the scaling is folded into the weights afterwards; pixels are only centred.
     """
     mean, std = x.mean(axis=0), x.std(axis=0) + 1e-9
+    if not scaled:
+        mean, std = np.full_like(mean, x.mean()), np.full_like(std, x.std())
     model = _Maps(x.shape[1], len(classes), maps, temperature, seed)
     fit(model, (x - mean) / std, y, seed=seed, epochs=epochs)
     weights = model.weights.detach().double().numpy() / std

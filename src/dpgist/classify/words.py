@@ -33,6 +33,7 @@ def global_dict(maps: Maps, schema: Schema) -> dict[str, Any]:
         "classes": [
             {
                 "class": name,
+                "mean": _filter_dict(own.mean(axis=0), float(np.mean(b)), schema),
                 "maps": [_filter_dict(one, bias, schema) for one, bias in zip(own, b, strict=True)],
             }
             for name, own, b in zip(maps.classes, bank, maps.biases.tolist(), strict=True)
@@ -106,6 +107,9 @@ def _global_lines(maps: Maps, schema: Schema, most: int) -> Iterator[str]:
     yield f"{schema.name}: which columns drive each class of {label}"
     yield MEANING
     for name, own in zip(maps.classes, contrasts(maps), strict=True):
+        if n_maps > 1:
+            yield from ("", f"{label} = {name}, mean of its {n_maps} maps")
+            yield from _effect_lines(own.mean(axis=0), schema, most)
         kept = sorted(np.argsort(-np.linalg.norm(own, axis=1), kind="stable")[:MOST_MAPS].tolist())
         for place in kept:
             yield ""

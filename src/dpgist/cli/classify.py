@@ -14,14 +14,30 @@ import typer
 
 from dpgist.artefact import new_file, refuse_bad_output
 from dpgist.classify import plots
+from dpgist.classify.estimator import LocallyLinearMaps
 from dpgist.classify.explain import explain
-from dpgist.classify.folder import read_classifier
+from dpgist.classify.folder import ClassifierFiles, read_classifier
 from dpgist.classify.inputs import check_inputs, read_inputs
 from dpgist.classify.maps import Maps
+from dpgist.classify.setup import Setup
+from dpgist.classify.statement import statement, statement_text
 from dpgist.classify.words import global_dict, global_text, local_dicts, local_text
-from dpgist.cli.console import app, note
+from dpgist.cli.console import app, note, private_pass
+from dpgist.cli.private import (
+    Data,
+    Delta,
+    Epsilon,
+    RelationName,
+    SchemaFile,
+    Seed,
+    announce,
+    book_for,
+)
+from dpgist.outputs import write_text
 from dpgist.plots import write_png
+from dpgist.privacy.plan import Budget, Relation
 from dpgist.schema import Schema
+from dpgist.workflow import check_table
 
 classify_app = typer.Typer(
     help="Fit a private classifier, use it, and see why it decides.\n\n"
@@ -34,10 +50,99 @@ app.add_typer(classify_app, name="classify", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="What `dpgist classify fit` wrote.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing outputs.")]
+TABLE_MAPS, IMAGE_MAPS = 2, 10
 OWN_ROWS = (
     "read rows to classify without any protection: what comes out is as confidential as these"
     " rows; the classifier itself stays inside its guarantee"
 )
+
+
+@classify_app.command("fit")
+def fit_verb(
+    data: Data,
+    schema: SchemaFile,
+    epsilon: Epsilon,
+    delta: Delta,
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="The ledger to charge. Default: a new one in the folder, for this only."),
+    ] = None,
+    relation: RelationName = Relation.ADD_REMOVE,
+    maps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Linear maps per class: 1 is logistic regression, few are easy to read."
+            f" Default: {TABLE_MAPS} for tables, {IMAGE_MAPS} for images.",
+        ),
+    ] = None,
+    projection: Annotated[
+        str,
+        typer.Option(
+            help="auto; none: the columns or pixels themselves; or a number of features of a random"
+            " projection, which helps wide inputs and blurs explanations."
+        ),
+    ] = "auto",
+    temperature: Annotated[
+        float | None,
+        typer.Option(min=0, help="Inverse temperature: how much a class's best map prevails."),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="The PUBLIC row count, about. Default: the schema's rows_about, else a part of the"
+            " budget pays for a noisy count.",
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Noisy gradient steps.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Probability with which a row is in a step.")
+    ] = None,
+    clip: Annotated[float | None, typer.Option(help="Bound on the gradient of one row.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check schema, header and settings; read no row.")
+    ] = False,
+    seed: Seed = 0,
+    force: Force = False,
+) -> None:
+    """Fit a private classifier of the schema's label: the only verb here that reads private rows.
+
+    Writes classifier.maps, card.txt, card.json, plots/filters.png and, without --ledger,
+    ledger.sqlite whose cap is this fit. The ledger is charged before the first row is read.
+    Every setting must be chosen without looking at the private rows: trying several and keeping
+    the best costs the budget of each.
+
+    Example: `dpgist classify fit patients.csv --schema patients.toml --epsilon 1 --delta 1e-6
+    --out patients-classifier`
+    """
+    facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
+    usual = TABLE_MAPS if facts.image is None else IMAGE_MAPS
+    asked = {"temperature": temperature, "steps": steps, "rate": rate, "clip": clip}
+    model = LocallyLinearMaps(
+        schema=facts,
+        maps=usual if maps is None else maps,
+        projection=_projection(projection),
+        rows=rows,
+        random_state=seed,
+    ).set_params(**{name: value for name, value in asked.items() if value is not None})
+    Setup(model, facts)  # refuses settings that contradict each other, before anything is spent
+    check_table(data, facts)
+    if dry_run:
+        typer.echo(f"ok: the header of {data} agrees with the schema; no row was read")
+        return
+    files = ClassifierFiles.prepare(out, force=force)
+    try:
+        book = book_for(ledger, files.ledger, facts, budget)
+        announce(budget, book)
+        with private_pass():
+            model.fit(data, budget=budget, ledger=book)
+    except BaseException:
+        files.discard_if_empty()
+        raise
+    _save(model.maps_, facts, files)
+    typer.echo(str(out))
 
 
 @classify_app.command("predict")
@@ -122,6 +227,23 @@ def explain_verb(
     if picture is not None and figure is not None:
         write_png(figure, picture, force=force)
         note(f"drawn: {picture}")
+
+
+def _save(maps: Maps, schema: Schema, files: ClassifierFiles) -> None:
+    """The maps first of all, because they are what was paid for."""
+    maps.save(files.maps, force=files.force)
+    card = statement(maps, schema)
+    write_text(statement_text(card), files.card_text, force=files.force)
+    write_text(json.dumps(card, indent=2), files.card_json, force=files.force)
+    write_png(plots.bank_figure(maps, schema), files.plot("filters"), force=files.force)
+
+
+def _projection(text: str) -> str | int | None:
+    if text in ("auto", "none"):
+        return None if text == "none" else text
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("--projection must be auto, none or a number of features")
+    return int(text)
 
 
 def _local(
