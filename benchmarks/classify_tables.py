@@ -29,8 +29,8 @@ from sklearn.metrics import roc_auc_score
 from tables_data import schema_of, split_of
 
 import dpgist as dg
-from dpgist.classify.inputs import read_inputs
 from dpgist.classify.maps import Maps
+from dpgist.classify.tables import encoded_rows
 
 NAMES = ("adult", "credit", "epileptic")
 ROWS = {"adult": 26_000, "credit": 228_000, "epileptic": 9_200}
@@ -58,7 +58,7 @@ def measured(name: str, seeds: list[int]) -> Iterator[dict[str, Any]]:
     train, test = split_of(name)
     budget = dg.Budget(epsilon=EPSILON, delta=DELTA)
     classes = schema.column(str(schema.label)).values  # type: ignore[union-attr]
-    x, test_x = read_inputs(train, schema), read_inputs(test, schema)
+    x, test_x = encoded_rows(train, schema), encoded_rows(test, schema)
     y, test_y = codes(train, schema, classes), codes(test, schema, classes)
     positive = classes.index(DATA[name].positive)
     for n_maps in MAPS:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -17,10 +18,10 @@ from dpgist.classify import plots
 from dpgist.classify.estimator import LocallyLinearMaps
 from dpgist.classify.explain import explain
 from dpgist.classify.folder import ClassifierFiles, read_classifier
-from dpgist.classify.inputs import check_inputs, read_inputs
 from dpgist.classify.maps import Maps
 from dpgist.classify.setup import Setup
 from dpgist.classify.statement import statement, statement_text
+from dpgist.classify.tables import encoded_rows
 from dpgist.classify.words import global_dict, global_text, local_dicts, local_text
 from dpgist.cli.console import app, note, private_pass
 from dpgist.cli.private import (
@@ -168,9 +169,8 @@ def predict_verb(
     if out.suffix not in (".csv", ".parquet"):
         raise ValueError(f"{out}: the output must end in .csv or .parquet")
     refuse_bad_output(out, force=force)
-    check_inputs(data, schema)
     note(OWN_ROWS)
-    shares = maps.probabilities(read_inputs(data, schema))
+    shares = maps.probabilities(_read(data, schema))
     _write_predictions(_predictions(maps, schema, shares, probabilities), out, force=force)
     typer.echo(str(out))
 
@@ -258,10 +258,8 @@ def _local(
 ) -> tuple[Any, str]:
     places = [_place(text) for text in chosen]
     tables = {path for path, _ in places} | ({data} if data is not None else set())
-    for path in tables:
-        check_inputs(path, schema)
     note(OWN_ROWS)
-    rows = {path: read_inputs(path, schema) for path in tables}
+    rows = {path: _read(path, schema) for path in tables}
     if data is not None:
         places = [(data, at) for at in range(len(rows[data]))]
     for path, at in places:
@@ -276,6 +274,12 @@ def _local(
         pairs = zip(names, local_dicts(maps, found, schema), strict=True)
         return figure, json.dumps([{"row": name, **one} for name, one in pairs], indent=2)
     return figure, local_text(maps, found, schema, names, most=columns)
+
+
+def _read(data: Path, schema: Schema) -> npt.NDArray[np.float64]:
+    """Encoded rows; a cell that breaks the schema is read by its rules and never complained of."""
+    with np.errstate(all="ignore"):
+        return encoded_rows(data, schema)
 
 
 def _place(text: str) -> tuple[Path, int]:
