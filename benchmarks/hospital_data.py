@@ -5,7 +5,8 @@ made up, with the paper's shape: 4 basic examinations, 26 blood, 12 urine and 20
 hypertension, diabetes and fatty liver; the power set of the three as classes, of which a public
 list keeps four. Nobody's record: six hidden traits are drawn, measurements follow from them with
 plausible means and spreads, conditions from the traits and the true (not the measured) values,
-with a chance that nobody can foretell. Ranges in the schema are clinical ones, written down here.
+with a chance that nobody can foretell. Ranges in the schema are those that medicine expects, from
+the means and spreads written down here, not from the records.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TRAITS = ("age", "fat", "sugar", "liver", "kidney", "inflamed")
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """One measurement: its declared range, mean, spread, and how the hidden traits move it.
+    """One measurement: possible range, usual mean and spread, and how hidden traits move it.
 
     ``skewed`` values are log-normal, with ``spread`` in the logarithm; ``grade`` is a whole number
     from 0, as read off a test strip, mostly 0.
@@ -47,7 +48,17 @@ class Measure:
         """The public column."""
         if self.grade:
             return dg.IntegerColumn(name=self.name, min=int(self.low), max=int(self.high))
-        return dg.NumberColumn(name=self.name, min=self.low, max=self.high, decimals=self.decimals)
+        low, high = self._usual()
+        return dg.NumberColumn(name=self.name, min=low, max=high, decimals=self.decimals)
+
+    def _usual(self) -> tuple[float, float]:
+        """The range that medicine expects; rarer values count as its ends."""
+        if self.skewed:
+            ends = self.mean * np.exp(-2.5 * self.spread), self.mean * np.exp(2.5 * self.spread)
+        else:
+            ends = self.mean - 3.5 * self.spread, self.mean + 3.5 * self.spread
+        low, high = (round(float(end), self.decimals) for end in ends)
+        return max(low, self.low), min(high, self.high)
 
     def values(self, hidden: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
         """Measured values of all records."""

@@ -34,6 +34,7 @@ from dpgist.cli.private import (
     announce,
     book_for,
 )
+from dpgist.errors import DataError
 from dpgist.outputs import write_text
 from dpgist.plots import write_png
 from dpgist.privacy.plan import Budget, Relation
@@ -119,6 +120,8 @@ def fit_verb(
     --out patients-classifier`
     """
     facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
+    if facts.label is None:
+        raise DataError("the schema names no label, so there is nothing to classify; add it")
     usual = TABLE_MAPS if facts.image is None else IMAGE_MAPS
     asked = {"temperature": temperature, "steps": steps, "rate": rate, "clip": clip}
     model = LocallyLinearMaps(
