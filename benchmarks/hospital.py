@@ -1,6 +1,6 @@
 """The hospital study on simulated records: accuracy against epsilon and M, and what drives a class.
 
-    python benchmarks/hospital.py [--seeds 0 1 2]
+    python benchmarks/hospital.py --work FOLDER [--seeds 0 1 2]
 
 62 inputs, the power set of three conditions as classes, four of them kept by a public list, M = 2
 maps per class, no projection (``hospital_data.py`` makes the records: the original ones are not to
@@ -9,7 +9,8 @@ private and not, beside a plain network of 3 x 128 units. Like figure 7: for one
 class, which features matter, by integrated gradients of that network and by the weighted filters
 of maps without privacy and at two epsilons. Relation add_remove, delta 2e-5 as in the thesis.
 
-Writes ``benchmarks/results/hospital.json``, ``docs/images/hospital-accuracy.png`` and
+FOLDER keeps every fitted classifier, so that a run that was stopped goes on where it was. Writes
+``benchmarks/results/hospital.json``, ``docs/images/hospital-accuracy.png`` and
 ``docs/images/hospital-features.png``.
 """
 
@@ -20,6 +21,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,12 +88,14 @@ class Study:
 def main() -> None:
     """Fit everything, write the numbers, draw."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     started, study, lines, kept = time.perf_counter(), Study.make(0), [], {}
     for seed in options.seeds:
-        for line, maps in fits(study, seed):
+        for line, maps in fits(study, seed, options.work):
             lines.append(line)
             print(line, flush=True)
             if seed == options.seeds[0] and line["maps"] == USUAL_MAPS:
@@ -117,22 +121,29 @@ def main() -> None:
     write_png(features_figure(names, KEPT, columns), IMAGES / "hospital-features.png", force=True)
 
 
-def fits(study: Study, seed: int) -> Iterator[tuple[dict[str, Any], Maps]]:
+def fits(study: Study, seed: int, work: Path) -> Iterator[tuple[dict[str, Any], Maps]]:
     """All maps of one seed: over epsilon at the usual M, over M at the usual epsilon.
 
     Without privacy once only: there the seed matters little and time more.
     """
-    private = [(epsilon, USUAL_MAPS) for epsilon in EPSILONS]
-    private += [(USUAL_EPSILON, n_maps) for n_maps in MAPS if n_maps != USUAL_MAPS]
-    for epsilon, n_maps in private:
-        budget = dg.Budget(epsilon=epsilon, delta=DELTA)
-        maps = private_maps(study.train, study.schema, budget, maps=n_maps, seed=seed, **SETTINGS)
-        yield _line(study, maps, "private", epsilon, n_maps, seed), maps
-    for n_maps in MAPS if seed == 0 else ():
-        maps = plain_maps(
-            study.x, study.y, KEPT, maps=n_maps, temperature=SETTINGS["temperature"], seed=seed
-        )
-        yield _line(study, maps, "plain", None, n_maps, seed), maps
+    wanted: list[tuple[float | None, int]] = [(epsilon, USUAL_MAPS) for epsilon in EPSILONS]
+    wanted += [(USUAL_EPSILON, n_maps) for n_maps in MAPS if n_maps != USUAL_MAPS]
+    wanted += [(None, n_maps) for n_maps in MAPS] if seed == 0 else []
+    for epsilon, n_maps in wanted:
+        path = work / f"hospital-{epsilon}-{n_maps}-{seed}.maps"
+        if not path.exists():
+            _fitted(study, epsilon, n_maps, seed).save(path)
+        maps = Maps.load(path)
+        model = "plain" if epsilon is None else "private"
+        yield _line(study, maps, model, epsilon, n_maps, seed), maps
+
+
+def _fitted(study: Study, epsilon: float | None, n_maps: int, seed: int) -> Maps:
+    if epsilon is None:
+        beta = SETTINGS["temperature"]
+        return plain_maps(study.x, study.y, KEPT, maps=n_maps, temperature=beta, seed=seed)
+    budget = dg.Budget(epsilon=epsilon, delta=DELTA)
+    return private_maps(study.train, study.schema, budget, maps=n_maps, seed=seed, **SETTINGS)
 
 
 def _line(
