@@ -28,6 +28,7 @@ max = 50.0
 [columns.ill]
 type = "boolean"
 """
+CANARY = "Xq7Neverwhere"
 BUDGET = ["--epsilon", "8", "--delta", "1e-5"]
 SETTINGS = ["--maps", "1", "--steps", "60"]
 
@@ -42,6 +43,7 @@ def patients(tmp_path):
     with (tmp_path / "patients.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["age", "town", "shoe", "ill"])
+        writer.writerow([20, CANARY, "", CANARY])
         for row in zip(age, north, rng.uniform(30, 50, 3000), ill, strict=True):
             writer.writerow([row[0], "north" if row[1] else "south", f"{row[2]:.1f}", row[3]])
     (tmp_path / "patients.toml").write_text(SCHEMA)
@@ -79,7 +81,12 @@ def test_a_csv_becomes_a_classifier_that_says_which_columns_drive_it(dpgist, fit
 def _accuracy(dpgist):
     assert dpgist("classify", "predict", "clf", "patients.csv", "--out", "out.csv").status == 0
     found = pyarrow.csv.read_csv("out.csv")["ill"].to_numpy()
-    return (found == pyarrow.csv.read_csv("patients.csv")["ill"].to_numpy()).mean()
+    truth = pyarrow.csv.read_csv("patients.csv")["ill"].to_pylist()
+    return np.mean([str(a).lower() == str(b).lower() for a, b in zip(found, truth, strict=True)])
+
+
+def _bytes(path):
+    return path.read_bytes() if path.is_file() else b""
 
 
 def _check_what_was_written(dpgist, folder):
@@ -91,6 +98,7 @@ def _check_what_was_written(dpgist, folder):
     shown = dpgist("show", folder / "classifier.maps")
     assert shown.out.startswith("dpgist classifier card: patients")
     assert dpgist("report", "clf").status == 0
+    assert not [path for path in folder.rglob("*") if CANARY.encode() in _bytes(path)]
     assert "ε = 8" in (folder / "report.html").read_text()
 
 
