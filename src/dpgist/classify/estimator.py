@@ -56,7 +56,8 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         clip: bound on the norm of one row's gradient; None is 1.5 / sqrt(maps).
         rate: probability with which a row is in a step.
         steps: noisy steps.
-        descent: what is done with the noisy gradients; None is Adam with an averaged path.
+        descent: what is done with the noisy gradients; None is Adam with a falling rate, the
+            shorter the noisier.
         constant: size of the constant input that multiplies the biases.
         centre: what is subtracted from the inputs, in [0, 1]; None is 1/2 for numbers, else 0.
         scale: what centred inputs are multiplied by; None brings rows to norms of about 1.
@@ -142,7 +143,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         schema = self._schema_for(X)
         source = labelled_source(X, y, schema)
         book = _book(ledger, budget, schema)
-        setup = Setup(self, schema)
+        setup = Setup(self, schema, budget)
         path = AdamPath(setup.start, setup.descent, self.steps)
         descended, stamp = release_gradients(
             Private(source), setup.query, budget, book, schema=schema, follower=path
