@@ -6,8 +6,8 @@
 Reads ``$DPGIST_DATA``. Every finished run is written to ``benchmarks/results/classify.json`` at
 once, and a run that is there is not repeated; then the table is printed. The settings "ours" are
 the library's defaults, chosen on a fifth of the training rows; "paper" are those of Harder, Bauer
-and Park (AAAI 2020) and of their code: 30 maps, 300 random features for each, 20 epochs of batches of
-500, gradients of norm 0.5, Adam 1e-3 that falls by a fifth every five epochs.
+and Park (AAAI 2020) and of their code: 30 maps, 300 random features for each, 20 epochs of batches
+of 500, gradients of norm 0.5, Adam 1e-3 that falls by a fifth every five epochs.
 """
 
 from __future__ import annotations

@@ -84,9 +84,7 @@ WITHOUT, WITH = [0.0] * 3, [0.0] * 3 + [1.0]
 def audited_at_rate_one(n=2_000):
     """Every step is one Gaussian: the lower bound on mu, and the claim."""
     query = query_of(rate=1.0, steps=1)
-    (without, prepared), (seen, _) = (
-        steps_of(xs, query, n, epsilon=4.0) for xs in (WITHOUT, WITH)
-    )
+    (without, prepared), (seen, _) = (steps_of(xs, query, n, epsilon=4.0) for xs in (WITHOUT, WITH))
     found = max(mu_lower_gaussian(seen, without), mu_lower_clopper_pearson(seen, without))
     return (np.inf if np.isnan(found) else found), 1 / prepared.multiplier
 

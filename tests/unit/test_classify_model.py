@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from tests.trust.sgd_worlds import ledger_of
+from tests.trust.worlds import budget_of, schema_of, table_of
 
 from dpgist.classify.model import LocallyLinearModel
 from dpgist.classify.projections import low_frequencies, random_projections
@@ -13,8 +15,6 @@ from dpgist.privacy.outer import Space
 from dpgist.privacy.private import Private
 from dpgist.privacy.sgd import GradientQuery
 from dpgist.sources import open_source
-from tests.trust.sgd_worlds import ledger_of
-from tests.trust.worlds import budget_of, schema_of, table_of
 
 MAPS, INPUTS, CONSTANT, SCALE = 3, 4, 0.2, 8.0
 RNG = np.random.default_rng(3)

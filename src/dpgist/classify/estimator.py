@@ -155,7 +155,8 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row. Privacy: post-processing; costs nothing."""
-        found: npt.NDArray[Any] = self.classes_[self.decision_function(X).argmax(axis=1)]
+        scores = self._fitted().scores(self._encoded(X))
+        found: npt.NDArray[Any] = self.classes_[scores.argmax(axis=1)]
         return found
 
     def predict_proba(self, X: Any) -> Floats:
@@ -163,8 +164,12 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._fitted().probabilities(self._encoded(X))
 
     def decision_function(self, X: Any) -> Floats:
-        """The classes' scores, (n, classes). Privacy: post-processing; costs nothing."""
-        return self._fitted().scores(self._encoded(X))
+        """The classes' scores, (n, classes); of two classes their difference, (n,).
+
+        Privacy: post-processing; costs nothing.
+        """
+        scores = self._fitted().scores(self._encoded(X))
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the fitted maps with schema and card. Privacy: writes what is released."""
