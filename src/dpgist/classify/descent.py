@@ -22,10 +22,10 @@ class Descent:
     """
 
     learning_rate: float
-    schedule: Schedule = "constant"
+    schedule: Schedule = "linear"
     momentum: float = 0.9
     second: float = 0.99
-    averaging: float = 3.0
+    averaging: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.learning_rate > 0 or not 0 <= self.momentum < 1 or not 0 <= self.second < 1:

@@ -56,7 +56,8 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         clip: bound on the norm of one row's gradient; None is 1.5 / sqrt(maps).
         rate: probability with which a row is in a step.
         steps: noisy steps.
-        descent: what is done with the noisy gradients; None is Adam with an averaged path.
+        descent: what is done with the noisy gradients; None is Adam with a falling rate, the
+            shorter the noisier.
         constant: size of the constant input that multiplies the biases.
         centre: what is subtracted from the inputs, in [0, 1]; None is 1/2 for numbers, else 0.
         scale: what centred inputs are multiplied by; None brings rows to norms of about 1.
@@ -142,7 +143,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         schema = self._schema_for(X)
         source = labelled_source(X, y, schema)
         book = _book(ledger, budget, schema)
-        setup = Setup(self, schema)
+        setup = Setup(self, schema, budget)
         path = AdamPath(setup.start, setup.descent, self.steps)
         descended, stamp = release_gradients(
             Private(source), setup.query, budget, book, schema=schema, follower=path
@@ -154,7 +155,8 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row. Privacy: post-processing; costs nothing."""
-        found: npt.NDArray[Any] = self.classes_[self.decision_function(X).argmax(axis=1)]
+        scores = self._fitted().scores(self._encoded(X))
+        found: npt.NDArray[Any] = self.classes_[scores.argmax(axis=1)]
         return found
 
     def predict_proba(self, X: Any) -> Floats:
@@ -162,8 +164,12 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._fitted().probabilities(self._encoded(X))
 
     def decision_function(self, X: Any) -> Floats:
-        """The classes' scores, (n, classes). Privacy: post-processing; costs nothing."""
-        return self._fitted().scores(self._encoded(X))
+        """The classes' scores, (n, classes); of two classes their difference, (n,).
+
+        Privacy: post-processing; costs nothing.
+        """
+        scores = self._fitted().scores(self._encoded(X))
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the fitted maps with schema and card. Privacy: writes what is released."""

@@ -14,13 +14,17 @@ from dpgist.classify.maps import Maps
 from dpgist.classify.model import LocallyLinearModel
 from dpgist.classify.projections import FINE, STEPS, low_frequencies, random_projections, whole
 from dpgist.encode import Encoder
+from dpgist.privacy.accounting import mu_of
 from dpgist.privacy.inputs import Inputs
 from dpgist.privacy.outer import Space
+from dpgist.privacy.plan import Budget
 from dpgist.privacy.sgd import GradientQuery
 from dpgist.schema import Schema
 
 if TYPE_CHECKING:
     from dpgist.classify.estimator import LocallyLinearMaps
+
+_USUAL_ROWS = 30_000  # where the count is not declared, for the length of the way only
 
 LEVELS = 4095
 """Integers that an input is rounded to, on either side of 0."""
@@ -31,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 class Setup:
     """Everything public that a fit needs, made from settings and schema before any row is read."""
 
-    def __init__(self, settings: LocallyLinearMaps, schema: Schema) -> None:
+    def __init__(self, settings: LocallyLinearMaps, schema: Schema, budget: Budget) -> None:
         self.settings, self.encoder = settings, Encoder(schema)
         if settings.maps < 1 or settings.steps < 1:
             raise ValueError("maps and steps must be at least 1")
@@ -50,8 +54,8 @@ class Setup:
         self.inputs = self._inputs()
         self.space = self._space()
         self.start = torch.from_numpy(self._start(rng))
-        self.descent = settings.descent or Descent(learning_rate=40 / settings.steps)
         self.query = self._query(schema)
+        self.descent = settings.descent or self._descent(budget)
 
     def _centre(self) -> Floats:
         if self.settings.centre is not None:
@@ -122,6 +126,12 @@ class Setup:
         start[:, -1] = 0.0
         return start
 
+    def _descent(self, budget: Budget) -> Descent:
+        """Adam with a falling rate; a shorter way where noise is large beside so many rows."""
+        rows = self.query.rows or _USUAL_ROWS
+        quiet = min(1.0, mu_of(budget.epsilon, budget.delta) * rows / 30_000)
+        return Descent(learning_rate=40 * math.sqrt(quiet) / self.settings.steps)
+
     def _query(self, schema: Schema) -> GradientQuery:
         settings = self.settings
         clip = 1.5 / math.sqrt(settings.maps) if settings.clip is None else settings.clip
@@ -133,7 +143,7 @@ class Setup:
                 n_classes=len(self.codes),
                 maps=settings.maps,
                 temperature=settings.temperature,
-                constant=settings.constant,
+                constant=self.space.real_constant,
                 projection=self._real_projection(),
             ),
             classes=self.codes,
@@ -155,7 +165,7 @@ class Setup:
     def maps(self, parameters: Floats, facts: dict[str, Any]) -> Maps:
         """The fitted function of encoded rows: centre and scale go into biases and projection."""
         shaped = parameters.reshape(self.settings.maps, len(self.codes), -1).swapaxes(0, 1)
-        weights, biases = shaped[:, :, :-1], shaped[:, :, -1] * self.settings.constant
+        weights, biases = shaped[:, :, :-1], shaped[:, :, -1] * self.space.real_constant
         projection = self._real_projection()
         if projection is None and self.inputs.mixing is not None:
             projection = self.inputs.matrix

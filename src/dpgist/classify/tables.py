@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import scipy.sparse
 
 from dpgist.cells import cell_text
 from dpgist.encode import Encoder
@@ -47,7 +48,10 @@ def is_array(x: Any) -> bool:
 
     Privacy: looks at types only.
     """
-    return isinstance(x, np.ndarray | list)
+    if scipy.sparse.issparse(x):
+        raise TypeError("Sparse data was passed, but dense data is required; use X.toarray()")
+    table = hasattr(x, "columns") or hasattr(x, "column_names")
+    return isinstance(x, list) or (hasattr(x, "__array__") and not table)
 
 
 def as_array(x: Any) -> npt.NDArray[Any]:

@@ -90,6 +90,11 @@ class Space:
         """The constant input in these steps, rounded. Privacy: public."""
         return max(1, round(self.constant * self.unit))
 
+    @property
+    def real_constant(self) -> float:
+        """The constant input as it really is after rounding. Privacy: public."""
+        return self.whole_constant / self.unit
+
     def gains(self, rows: torch.Tensor) -> torch.Tensor:
         """Squared norms (n, groups) of integer rows as every group sees them, constant included.
 
