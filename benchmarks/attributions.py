@@ -12,7 +12,7 @@ reads the explanation can rank deletions without running the model; 0 means that
 The attribution of a pixel must be in units of the score, so gradients and filters are multiplied
 by the pixel (what is 0 already cannot be deleted).
 
-With ``judge`` another model's change is used, for the same class: then the score says how much of
+With a judge, another model's change is used, for the same class: then the score says how much of
 the explanation is about digits, and not only about the model that was explained.
 """
 
@@ -30,6 +30,7 @@ SIDE, PATCH, PATCHES = 28, 7, 64
 IG_STEPS, SG_SAMPLES, SG_NOISE = 32, 32, 0.2
 
 Array = npt.NDArray[np.float64]
+Masks = npt.NDArray[np.bool_]
 Scores = Callable[[Array], Array]
 """Rows (n, inputs) to scores (n, classes)."""
 
@@ -73,10 +74,14 @@ def smooth_gradients(
     return np.mean([gradients(network, one, classes) for one in noisy], axis=0)
 
 
-def patches(image: Array, *, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Masks (PATCHES, 784) of squares with ink in them."""
+def patches(x: Array, *, rng: np.random.Generator) -> Masks:
+    """Masks (n, PATCHES, inputs) of squares with ink in them, for each image."""
+    return np.stack([_patches(image, rng) for image in x])
+
+
+def _patches(image: Array, rng: np.random.Generator) -> Masks:
     ink = image.reshape(SIDE, SIDE) > 0
-    masks: list[npt.NDArray[np.bool_]] = []
+    masks: list[Masks] = []
     while len(masks) < PATCHES:
         top, left = rng.integers(0, SIDE - PATCH + 1, 2)
         mask = np.zeros((SIDE, SIDE), bool)
@@ -86,24 +91,26 @@ def patches(image: Array, *, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
     return np.stack(masks)
 
 
+def changes(scores: Scores, x: Array, masks: Masks) -> Array:
+    """What deleting each patch takes from each class's score, (n, PATCHES, classes)."""
+    whole = scores(x)
+    deleted = [scores(np.where(own, 0.0, image)) for image, own in zip(x, masks, strict=True)]
+    return whole[:, None, :] - np.stack(deleted)
+
+
 def deletion_score(
-    scores: Scores,
-    x: Array,
-    attributions: Array,
-    classes: npt.NDArray[np.int64],
-    *,
-    rng: np.random.Generator,
+    changed: Array, masks: Masks, attributions: Array, classes: npt.NDArray[np.int64]
 ) -> tuple[float, float]:
     """Mean rank correlation of foretold and true change, and its standard error.
 
-    ``scores`` is the model that was explained, or a judge.
+    ``changed`` is that of the model that was explained, or of a judge.
     """
-    found = []
-    for image, attribution, place in zip(x, attributions, classes, strict=True):
-        masks = patches(image, rng=rng)
-        deleted = scores(np.where(masks, 0.0, image))[:, place]
-        change = scores(image[None])[0, place] - deleted
-        found.append(rank_correlation(change, masks @ attribution))
+    found = [
+        rank_correlation(change[:, place], own @ attribution)
+        for change, own, attribution, place in zip(
+            changed, masks, attributions, classes, strict=True
+        )
+    ]
     return float(np.mean(found)), float(np.std(found) / np.sqrt(len(found)))
 
 

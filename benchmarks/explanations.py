@@ -29,10 +29,13 @@ import numpy as np
 import torch
 from attributions import (
     Array,
+    Masks,
     Scores,
+    changes,
     deletion_score,
     integrated_gradients,
     network_scores,
+    patches,
     smooth_gradients,
 )
 from explanations_figure import draw
@@ -53,14 +56,15 @@ FIGURE = ROOT / "docs" / "images" / "explanations.png"
 class Explained:
     """One explanation of one model: pixels (n, 784) for the class that the model itself gives.
 
-    ``pixels`` is what is drawn; times the image it is the attribution that is scored.
+    ``pixels`` is what is drawn; times the image it is the attribution that is scored, against
+    ``changed``, what deleting patches takes from the model's own scores.
     """
 
     model: str
     epsilon: float | None
     method: str
     accuracy: float
-    scores: Scores
+    changed: Array
     classes: np.ndarray
     pixels: Array
 
@@ -76,10 +80,11 @@ def main() -> None:
         parser.error("--work must name a folder outside the repository")
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     started, data = time.perf_counter(), Data.read(options.images, options.seed)
+    masks = patches(data.images, rng=np.random.default_rng(options.seed))
     judge_network, _ = trained_network(options.work, *data.train, epsilon=None)
-    judge = network_scores(judge_network)
-    found = list(explained(data, options.work, options.seed))
-    lines = [line(one, data, judge, options.seed) for one in found]
+    judge = changes(network_scores(judge_network), data.images, masks)
+    found = list(explained(data, options.work, masks, options.seed))
+    lines = [line(one, data, judge, masks) for one in found]
     write_result(
         "explanations",
         {
@@ -133,13 +138,13 @@ class Data:
         return float((np.concatenate(list(blocks)).argmax(axis=1) == self.test[1]).mean())
 
 
-def explained(data: Data, work: Path, seed: int) -> Iterator[Explained]:
+def explained(data: Data, work: Path, masks: Masks, seed: int) -> Iterator[Explained]:
     """Every explanation of the comparison, model by model."""
     for projected in (True, False):
         for epsilon in EPSILONS if projected else (None, *EPSILONS):
             name = f"maps, {'projected' if projected else 'no projection'}"
             maps = trained_maps(work, *data.train, epsilon=epsilon, projected=projected)
-            yield _of_maps(name, epsilon, maps, data)
+            yield _of_maps(name, epsilon, maps, data, masks)
     for epsilon in (None, *EPSILONS):
         network, _ = trained_network(work, *data.train, epsilon=epsilon)
         scores = network_scores(network)
@@ -148,7 +153,7 @@ def explained(data: Data, work: Path, seed: int) -> Iterator[Explained]:
             "model": "network",
             "epsilon": epsilon,
             "accuracy": data.accuracy(scores),
-            "scores": scores,
+            "changed": changes(scores, data.images, masks),
             "classes": classes,
         }
         pixels = integrated_gradients(network, data.images, classes)
@@ -158,7 +163,7 @@ def explained(data: Data, work: Path, seed: int) -> Iterator[Explained]:
         yield Explained(method="SmoothGrad", pixels=pixels, **facts)
 
 
-def _of_maps(name: str, epsilon: float | None, maps: Maps, data: Data) -> Explained:
+def _of_maps(name: str, epsilon: float | None, maps: Maps, data: Data, masks: Masks) -> Explained:
     found = explain(maps, data.images, top=1)
     places = np.arange(len(data.images)), found.predicted
     return Explained(
@@ -166,20 +171,17 @@ def _of_maps(name: str, epsilon: float | None, maps: Maps, data: Data) -> Explai
         epsilon=epsilon,
         method="weighted filter",
         accuracy=data.accuracy(maps.scores),
-        scores=maps.scores,
+        changed=changes(maps.scores, data.images, masks),
         classes=found.predicted,
         pixels=found.weighted[places],
     )
 
 
-def line(one: Explained, data: Data, judge: Scores, seed: int) -> dict[str, Any]:
+def line(one: Explained, data: Data, judge: Array, masks: Masks) -> dict[str, Any]:
     """One line of the table; all explanations are asked about the same patches."""
     attribution = one.pixels * data.images
     own, judged = (
-        deletion_score(
-            scores, data.images, attribution, one.classes, rng=np.random.default_rng(seed)
-        )
-        for scores in (one.scores, judge)
+        deletion_score(changed, masks, attribution, one.classes) for changed in (one.changed, judge)
     )
     return {
         "model": one.model,
