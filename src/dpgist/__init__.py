@@ -3,6 +3,10 @@
 ``import dpgist as dg`` gives the public surface; everything else may change.
 """
 
+from dpgist.classify.effects import Effect, effects
+from dpgist.classify.estimator import LocallyLinearMaps
+from dpgist.classify.explain import Explanation, explain
+from dpgist.classify.maps import Maps
 from dpgist.errors import ArtefactError, BudgetExceeded, DataError, DpgistError, PrivacyError
 from dpgist.estimate import Estimate
 from dpgist.evaluate.scores import Evaluation, Score
@@ -33,13 +37,17 @@ __all__ = [
     "DataError",
     "DateColumn",
     "DpgistError",
+    "Effect",
     "Estimate",
     "Evaluation",
+    "Explanation",
     "Gist",
     "Hermite",
     "ImageColumn",
     "IntegerColumn",
     "Ledger",
+    "LocallyLinearMaps",
+    "Maps",
     "Marginal",
     "Merf",
     "Model",
@@ -54,7 +62,9 @@ __all__ = [
     "Training",
     "__version__",
     "check_table",
+    "effects",
     "evaluate",
+    "explain",
     "plan",
     "read_gist",
     "read_model",

@@ -19,7 +19,7 @@ import dpgist as dg
 from dpgist import artefact, gist, workflow
 from dpgist.encode import Encoder
 from dpgist.features.marked import Marked
-from dpgist.privacy import curator, lattice, ledger, noise, rowmap, sensitivity
+from dpgist.privacy import curator, lattice, ledger, noise, rowmap, sensitivity, sgd
 from dpgist.privacy.plan import COUNTS, HEALTH
 
 
@@ -52,6 +52,10 @@ _look = curator._look
 
 def scaled_noise(factor):
     return lambda values, *, noise_std: _add(values, noise_std=factor * noise_std)
+
+
+def no_noise(values, *, noise_std):
+    return values
 
 
 def float_noise(values, *, noise_std):
@@ -194,6 +198,42 @@ def counting_aloud(source, stage):
     return sums
 
 
+class ShuffledBatches:
+    """What most training loops do: shuffle, then cut batches of one size, epoch after epoch."""
+
+    def __init__(self, rate):
+        self.rate, self._left = rate, np.zeros(0, np.int64)
+
+    def draw(self, n_rows):
+        size = max(1, round(self.rate * n_rows))
+        if len(self._left) < size:
+            self._left = np.random.default_rng().permutation(n_rows)
+        batch, self._left = self._left[:size], self._left[size:]
+        return np.sort(batch)
+
+
+_take_step = sgd.take_step
+_clipped_sum = sgd.clipped_sum
+
+
+def over_the_realised_batch(prepared, held, batch, rows, follower):
+    """Divides by the size of this batch instead of the expected one."""
+    size = max(len(batch), 1) / prepared.run.rate
+    return _take_step(prepared, held, batch, size, follower)
+
+
+def clipped_after_the_sum(prepared, held, batch, parameters):
+    """Clips the sum of raw gradients instead of every row's."""
+    query = prepared.query
+    real = held.rows[batch].double() / query.space.levels
+    raw = query.model.at(parameters, torch.float64)(real, held.labels[batch])
+    constant = torch.full((len(real), 1), query.space.real_constant, dtype=torch.float64)
+    total = raw.T @ torch.cat([real, constant], dim=1)
+    total *= min(1.0, query.clip / max(float(total.norm()), 1e-300))
+    scale = query.space.grid_bound(1.0)
+    return (total * scale).to(torch.int64).numpy()
+
+
 PLANTS = [
     Plant("noise / sqrt 2", curator, "add_rounded_gaussian", scaled_noise(2**-0.5), "T-AUDIT"),
     Plant("noise x 0.9", curator, "add_rounded_gaussian", scaled_noise(0.9), "T-AUDIT"),
@@ -228,5 +268,10 @@ PLANTS = [
     Plant("forgets other charges", ledger, "_spent", largest_charge, "T-RACE"),
     Plant("no checksum", artefact, "_digest_matches", lambda *_: True, "T-TAMPER"),
     Plant("claims unchecked", gist, "check_claim", lambda _: None, "T-TAMPER"),
+    Plant("shuffled batches", sgd, "PoissonSampler", ShuffledBatches, "T-POISSON"),
+    Plant("realised batch size", sgd, "take_step", over_the_realised_batch, "T-POISSON"),
+    Plant("clip after the sum", sgd, "clipped_sum", clipped_after_the_sum, "T-POISSON"),
+    Plant("gradients without noise", sgd, "add_rounded_gaussian", no_noise, "T-POISSON"),
+    Plant("gradient noise x 0.7", sgd, "add_rounded_gaussian", scaled_noise(0.7), "T-POISSON"),
     Plant("slots differ", rowmap.PreparedMap, "__call__", slot_dependent, "T-ROWWISE"),
 ]

@@ -13,6 +13,7 @@ from tests.trust import (
     test_grid,
     test_ledger,
     test_noise,
+    test_poisson,
     test_rng,
     test_rowwise,
     test_sens,
@@ -51,6 +52,12 @@ CHECKS = {
         test_ledger.test_sixty_seven_releases_of_a_tenth_fit_and_the_next_does_not,
         test_ledger.test_a_release_of_the_whole_budget_fits_once,
         test_ledger.test_whatever_is_refused_is_refused_before_the_charge,
+    ],
+    "T-POISSON": [
+        test_poisson.test_every_row_is_in_a_batch_by_an_independent_coin,
+        test_poisson.test_the_divisor_is_constant_and_public,
+        test_poisson.test_a_canary_in_every_batch_is_seen_as_claimed_and_hardly_less,
+        test_poisson.test_a_canary_in_sampled_batches_is_seen_no_better_than_claimed,
     ],
     "T-ROWWISE": [test_rowwise.test_the_built_in_map_gives_a_row_the_same_integers_in_every_slot],
 }

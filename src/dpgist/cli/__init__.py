@@ -6,13 +6,13 @@ import sys
 import traceback
 from pathlib import Path
 
-from dpgist.cli import free, private, report, scores
+from dpgist.cli import classify, free, private, report, scores
 from dpgist.cli.console import app, complain
 from dpgist.errors import BudgetExceeded, DpgistError
 
 __all__ = ["app", "main"]
 
-_VERBS = (free, private, report, scores)  # importing them registers their verbs
+_VERBS = (classify, free, private, report, scores)  # importing them registers their verbs
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -11,6 +11,9 @@ import typer
 from dpgist import workflow
 from dpgist.artefact import artefact_kind, refuse_bad_output
 from dpgist.card import card_text
+from dpgist.classify.folder import read_classifier
+from dpgist.classify.maps import KIND
+from dpgist.classify.statement import statement, statement_text
 from dpgist.cli.console import Critic, GeneratorKind, app, note, training_bar
 from dpgist.demo import run_demo
 from dpgist.errors import ArtefactError
@@ -25,19 +28,22 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 
 @app.command("show")
 def show_verb(
-    file: Annotated[Path, typer.Argument(help="A .gist or .model file.")],
+    file: Annotated[Path, typer.Argument(help="A .gist, .model or .maps file.")],
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
-    """Print the card of a gist or a model: the guarantee, what it assumed, what it cost.
+    """Print the card of a gist, a model or a classifier: the guarantee, and what it assumed.
 
     Example: `dpgist show patients.gist`
     """
-    if artefact_kind(file) == "gist":
+    kind, write = artefact_kind(file), card_text
+    if kind == "gist":
         card = read_gist(file).card_dict()
+    elif kind == KIND:
+        card, write = statement(*read_classifier(file)), statement_text
     else:
         card = model_card(read_model(file))
     try:
-        text = card_text(card)
+        text = write(card)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtefactError(f"{file}: the card in it is damaged") from error
     typer.echo(json.dumps(card, indent=2) if as_json else text)

@@ -260,7 +260,7 @@ def synthesize_verb(
     workflow.check_table(data, facts)
     outputs = Outputs.prepare(out, force=force, images=facts.image is not None)
     try:
-        book = _book(ledger, out, facts, budget)
+        book = book_for(ledger, out / "ledger.sqlite", facts, budget)
         announce(budget, book)
         with private_pass():
             gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
@@ -288,19 +288,10 @@ def announce(budget: Budget, book: Ledger) -> None:
     )
 
 
-def _method(name: str | None) -> Method | None:
-    if name is None:
-        return None
-    if name not in METHODS:
-        raise ValueError(f"method {name!r} is unknown; choose one of {', '.join(METHODS)}")
-    chosen: Method = METHODS[name]()
-    return chosen
-
-
-def _book(ledger: Path | None, folder: Path, schema: Schema, budget: Budget) -> Ledger:
+def book_for(ledger: Path | None, own: Path, schema: Schema, budget: Budget) -> Ledger:
+    """The ledger that was named, else the output folder's own, made if it is not there."""
     if ledger is not None:
         return Ledger.open(ledger)
-    own = folder / "ledger.sqlite"
     if own.exists():  # a second run into the same folder must see what the first one spent
         return Ledger.open(own)
     return Ledger.create(
@@ -311,6 +302,15 @@ def _book(ledger: Path | None, folder: Path, schema: Schema, budget: Budget) -> 
         relation=budget.relation,
         max_rows_per_person=schema.max_rows_per_person,
     )
+
+
+def _method(name: str | None) -> Method | None:
+    if name is None:
+        return None
+    if name not in METHODS:
+        raise ValueError(f"method {name!r} is unknown; choose one of {', '.join(METHODS)}")
+    chosen: Method = METHODS[name]()
+    return chosen
 
 
 def _terms(book: Ledger) -> str:

@@ -9,12 +9,17 @@ import typer
 
 from dpgist.cli.console import app, note
 from dpgist.cli.scores import evaluation_bar
-from dpgist.report import Against, write_report
+from dpgist.report import Against, holds_classifier, write_classifier_report, write_report
 
 
 @app.command("report")
 def report_verb(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `dpgist synthesize` wrote.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="What `dpgist synthesize` or `dpgist classify fit` wrote."
+        ),
+    ],
     real: Annotated[
         Path | None,
         typer.Option(
@@ -47,8 +52,16 @@ def report_verb(
     shared. With --real it holds scores against real rows, without noise: it says that these are
     **outside the guarantee**, and the ledger notes the look.
 
+    For a folder of `dpgist classify fit` it shows the card and what drives each class.
+
     Example: `dpgist report patients-synthetic --real patients-test.csv --group sex`
     """
+    if holds_classifier(folder):
+        if real is not None or train is not None or group:
+            raise ValueError("a classifier has no synthetic rows to compare; drop --real and such")
+        note(write_classifier_report(folder, force=force).stamp)
+        typer.echo(str(folder / "report.html"))
+        return
     if real is None:
         if train is not None or group:
             raise ValueError("--train and --group compare with real rows; pass --real too")

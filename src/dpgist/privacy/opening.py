@@ -1,4 +1,4 @@
-"""The door of the box. The import rules let the curator alone import this module."""
+"""The door of the box. The import rules let the curator and DP-SGD alone import this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A box around private data that nobody but the curator opens."""
+"""A box around private data that nobody but the curator and DP-SGD open."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 class Private(Generic[T]):
-    """Private data. It has no length, no items, no text; only the curator may look inside.
+    """Private data. It has no length, no items, no text; only the wall may look inside.
 
     The function that opens it lives in ``opening.py``, which the import rules let ``curator.py``
-    alone import.
+    and ``sgd.py`` alone import.
 
     Privacy: a type, not an enforcement; it makes an accidental look an error.
     """

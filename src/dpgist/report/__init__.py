@@ -1,4 +1,4 @@
-"""One self-contained HTML file about synthetic rows, and its JSON twin."""
+"""One self-contained HTML file about synthetic rows or a classifier, and its JSON twin."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 from dpgist.artefact import refuse_bad_output
-from dpgist.outputs import write_text
+from dpgist.classify.folder import ClassifierFiles
+from dpgist.outputs import Outputs, write_text
 from dpgist.report.advice import advise, in_order
+from dpgist.report.classifier import ClassifierContent, write_classifier_report
 from dpgist.report.content import Content
 from dpgist.report.folder import Folder, read_folder
 from dpgist.report.inside import look_inside
@@ -15,7 +17,14 @@ from dpgist.report.outside import Against, look_outside
 from dpgist.report.outside_advice import advise_outside
 from dpgist.report.page import render
 
-__all__ = ["Against", "Content", "write_report"]
+__all__ = [
+    "Against",
+    "ClassifierContent",
+    "Content",
+    "holds_classifier",
+    "write_classifier_report",
+    "write_report",
+]
 
 
 def write_report(
@@ -45,6 +54,15 @@ def write_report(
     write_text(render(content, found.images), page, force=force)
     write_text(json.dumps(content.to_dict(), indent=2, allow_nan=False), twin, force=force)
     return content
+
+
+def holds_classifier(folder: Path) -> bool:
+    """Whether a folder holds a classifier and no gist, so that its report is about that.
+
+    Privacy: looks at file names only.
+    """
+    gist = Outputs(folder=folder, force=False).gist
+    return ClassifierFiles(folder=folder).maps.is_file() and not gist.is_file()
 
 
 def _content(found: Folder, against: Against | None) -> Content:

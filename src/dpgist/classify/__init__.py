@@ -1,0 +1,1 @@
+"""A private classifier that explains itself: locally linear maps trained by DP-SGD."""

@@ -1,0 +1,253 @@
+"""LocallyLinearMaps: a scikit-learn classifier that is private and can be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpgist.card import guarantee
+from dpgist.classify.descent import AdamPath, Descent
+from dpgist.classify.maps import Maps
+from dpgist.classify.setup import Setup
+from dpgist.classify.tables import (
+    array_schema,
+    as_array,
+    class_name,
+    encoded_rows,
+    is_array,
+    labelled_source,
+)
+from dpgist.errors import DataError, PrivacyError
+from dpgist.privacy.accounting import mu_from_units
+from dpgist.privacy.ledger import Ledger, LedgerStamp
+from dpgist.privacy.plan import Budget
+from dpgist.privacy.private import Private
+from dpgist.privacy.sgd import Descended, release_gradients
+from dpgist.schema import Schema
+from dpgist.version import __version__
+
+Floats = npt.NDArray[np.float64]
+
+
+class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Locally linear maps, trained privately by DP-SGD.
+
+    Every parameter is public; none may be chosen by looking at private rows.
+
+    Args:
+        maps: linear maps for each class, M; 1 is private logistic regression.
+        temperature: the inverse temperature beta: how much the strongest map prevails.
+        projection: "auto" takes low frequencies of images and the inputs themselves of tables;
+            None the inputs themselves; a number D draws one random projection to D features for
+            each map, as the paper does; a matrix (inputs, features) is a projection of your own.
+        schema: the table's public description, with its label; None reads arrays X and y.
+        classes: public names of the classes where there is no schema.
+        low: smallest declared value of array columns; whatever is below is clipped.
+        high: largest declared value of array columns.
+        rows: the public row count; None takes the schema's ``rows_about``, else pays for a noisy
+            count (under replace_one the count is public anyway).
+        clip: bound on the norm of one row's gradient; None is 1.5 / sqrt(maps).
+        rate: probability with which a row is in a step.
+        steps: noisy steps.
+        descent: what is done with the noisy gradients; None is Adam with a falling rate, the
+            shorter the noisier.
+        constant: size of the constant input that multiplies the biases.
+        centre: what is subtracted from the inputs, in [0, 1]; None is 1/2 for numbers, else 0.
+        scale: what centred inputs are multiplied by; None brings rows to norms of about 1.
+        initial: size of the random initial weights.
+        max_rows_per_person: declared, not checked; a schema's own goes first.
+        name: of the table, for the ledger; a schema's own goes first.
+        budget: what a fit may reveal, if :meth:`fit` is not told.
+        random_state: a whole number; fixes public randomness, never the noise.
+
+    Privacy: ``fit`` is (epsilon, delta)-DP and charges a ledger before it reads a row; everything
+    after it is post-processing.
+    """
+
+    def __init__(
+        self,
+        *,
+        maps: int = 10,
+        temperature: float = 0.4,
+        projection: int | Floats | str | None = "auto",
+        schema: Schema | None = None,
+        classes: Sequence[Any] | None = None,
+        low: float = 0.0,
+        high: float = 1.0,
+        rows: int | None = None,
+        clip: float | None = None,
+        rate: float = 0.1,
+        steps: int = 240,
+        descent: Descent | None = None,
+        constant: float = 0.1,
+        centre: float | None = None,
+        scale: float | None = None,
+        initial: float = 0.3,
+        max_rows_per_person: int = 1,
+        name: str = "arrays",
+        budget: Budget | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.maps = maps
+        self.temperature = temperature
+        self.projection = projection
+        self.schema = schema
+        self.classes = classes
+        self.low = low
+        self.high = high
+        self.rows = rows
+        self.clip = clip
+        self.rate = rate
+        self.steps = steps
+        self.descent = descent
+        self.constant = constant
+        self.centre = centre
+        self.scale = scale
+        self.initial = initial
+        self.max_rows_per_person = max_rows_per_person
+        self.name = name
+        self.budget = budget
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        budget: Budget | None = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+    ) -> LocallyLinearMaps:
+        """Fit privately: one charge, one pass to read, ``steps`` noisy gradients.
+
+        Args:
+            X: arrays (rows, columns), images (rows, height, width[, channels]), or with a schema
+                any table or file that :func:`dpgist.release` reads.
+            y: labels for arrays; None where a table has them in its label column.
+            budget: what the fit may reveal; None takes the constructor's.
+            ledger: charged first; None keeps one in memory whose cap is this fit.
+
+        Privacy: (epsilon, delta)-DP under the budget's relation; charged before a row is read.
+        """
+        budget = budget or self.budget
+        if budget is None:
+            raise PrivacyError(
+                "fit needs a budget, e.g. fit(X, y, budget=Budget(epsilon=1.0, delta=1e-5))"
+            )
+        schema = self._schema_for(X)
+        source = labelled_source(X, y, schema)
+        book = _book(ledger, budget, schema)
+        setup = Setup(self, schema, budget)
+        path = AdamPath(setup.start, setup.descent, self.steps)
+        descended, stamp = release_gradients(
+            Private(source), setup.query, budget, book, schema=schema, follower=path
+        )
+        self.maps_ = setup.maps(path.found().numpy(), self._facts(schema, descended, stamp))
+        self.descended_, self.ledger_ = descended, stamp
+        self._remember(X, setup)
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The most probable class of each row. Privacy: post-processing; costs nothing."""
+        scores = self._fitted().scores(self._encoded(X))
+        found: npt.NDArray[Any] = self.classes_[scores.argmax(axis=1)]
+        return found
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The classes' probabilities, (n, classes). Privacy: post-processing; costs nothing."""
+        return self._fitted().probabilities(self._encoded(X))
+
+    def decision_function(self, X: Any) -> Floats:
+        """The classes' scores, (n, classes); of two classes their difference, (n,).
+
+        Privacy: post-processing; costs nothing.
+        """
+        scores = self._fitted().scores(self._encoded(X))
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write the fitted maps with schema and card. Privacy: writes what is released."""
+        self._fitted().save(path, force=force)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LocallyLinearMaps:
+        """A fitted classifier from a file. Privacy: reads an artefact, already released."""
+        return cls.from_maps(Maps.load(path))
+
+    @classmethod
+    def from_maps(cls, maps: Maps) -> LocallyLinearMaps:
+        """A fitted classifier around maps that carry their schema. Privacy: post-processing."""
+        if maps.schema is None:
+            raise DataError("these maps carry no schema; predict with Maps.probabilities")
+        made = cls(maps=maps.weights.shape[1], temperature=maps.temperature, schema=maps.schema)
+        made.maps_, made.classes_ = maps, np.array(maps.classes)
+        made.n_features_in_ = len(maps.schema.columns) - 1
+        return made
+
+    def _fitted(self) -> Maps:
+        check_is_fitted(self, "maps_")
+        maps: Maps = self.maps_
+        return maps
+
+    def _encoded(self, X: Any) -> Floats:
+        schema = self._fitted().schema
+        if schema is None:
+            raise DataError("these maps carry no schema")
+        return encoded_rows(X, schema)
+
+    def _schema_for(self, X: Any) -> Schema:
+        if self.schema is not None:
+            if self.schema.label is None:
+                raise DataError("the schema names no label; a classifier needs one")
+            return self.schema
+        if self.classes is None:
+            raise PrivacyError(
+                "the classes must be public: pass classes=[...] or a schema. They are never read "
+                "from the data"
+            )
+        if not is_array(X):
+            raise DataError("a table needs a schema; without one, pass arrays X and y")
+        made = array_schema(
+            as_array(X).shape,
+            classes=tuple(map(class_name, self.classes)),
+            low=self.low,
+            high=self.high,
+            name=self.name,
+        )
+        return replace(made, max_rows_per_person=self.max_rows_per_person)
+
+    def _remember(self, X: Any, setup: Setup) -> None:
+        """What scikit-learn looks for in a fitted classifier; public structure only."""
+        names = setup.names if self.schema is not None or self.classes is None else self.classes
+        self.classes_ = np.asarray(names)
+        self.n_features_in_ = len(setup.encoder.columns) - 1
+        if is_array(X) and as_array(X).ndim == 2:
+            self.n_features_in_ = as_array(X).shape[1]
+        self.n_iter_ = self.steps
+
+    def _facts(self, schema: Schema, run: Descended, stamp: LedgerStamp) -> dict[str, Any]:
+        card = {
+            "table": schema.name,
+            **guarantee(run.budget, mu_from_units(run.mu_squared_units)),
+            "max_rows_per_person": run.max_rows_per_person,
+            "training": {k: v for k, v in asdict(run).items() if k != "budget"},
+            "ledger": asdict(stamp),
+            "version": __version__,
+        }
+        return {"schema": schema.to_dict(), "card": card}
+
+
+def _book(ledger: Ledger | str | os.PathLike[str] | None, budget: Budget, schema: Schema) -> Ledger:
+    if isinstance(ledger, Ledger):
+        return ledger
+    if ledger is not None:
+        return Ledger.open(ledger)
+    return Ledger.in_memory(
+        name=schema.name, budget=budget, max_rows_per_person=schema.max_rows_per_person
+    )

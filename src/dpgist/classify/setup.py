@@ -1,0 +1,190 @@
+"""From a classifier's settings to the public query of its training, and back to fitted maps."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from dpgist.classify.descent import Descent
+from dpgist.classify.maps import Maps
+from dpgist.classify.model import LocallyLinearModel
+from dpgist.classify.projections import FINE, STEPS, low_frequencies, random_projections, whole
+from dpgist.encode import Encoder
+from dpgist.privacy.accounting import mu_of
+from dpgist.privacy.inputs import Inputs
+from dpgist.privacy.outer import Space
+from dpgist.privacy.plan import Budget
+from dpgist.privacy.sgd import GradientQuery
+from dpgist.schema import Schema
+
+if TYPE_CHECKING:
+    from dpgist.classify.estimator import LocallyLinearMaps
+
+_USUAL_ROWS = 30_000  # where the count is not declared, for the length of the way only
+
+LEVELS = 4095
+"""Integers that an input is rounded to, on either side of 0."""
+
+Floats = npt.NDArray[np.float64]
+
+
+class Setup:
+    """Everything public that a fit needs, made from settings and schema before any row is read."""
+
+    def __init__(self, settings: LocallyLinearMaps, schema: Schema, budget: Budget) -> None:
+        self.settings, self.encoder = settings, Encoder(schema)
+        if settings.maps < 1 or settings.steps < 1:
+            raise ValueError("maps and steps must be at least 1")
+        named = enumerate(zip(self.encoder.class_names, self.encoder.class_allowed, strict=True))
+        classes = [(code, name) for code, (name, allowed) in named if allowed and name is not None]
+        if len(classes) < 2:
+            raise ValueError("a classifier needs at least two classes; one class is declared")
+        self.codes, self.names = zip(*classes, strict=True)
+        rng = np.random.Generator(np.random.Philox(settings.random_state))
+        self.centre, self.scale = self._centre(), self._scale()
+        self.projected: npt.NDArray[np.int64] | None = None
+        if isinstance(settings.projection, int | np.integer):
+            self.projected = random_projections(
+                settings.maps, self.encoder.width, int(settings.projection), rng=rng
+            )
+        self.inputs = self._inputs()
+        self.space = self._space()
+        self.start = torch.from_numpy(self._start(rng))
+        self.query = self._query(schema)
+        self.descent = settings.descent or self._descent(budget)
+
+    def _centre(self) -> Floats:
+        if self.settings.centre is not None:
+            return np.full(self.encoder.width, float(self.settings.centre))
+        centre = np.zeros(self.encoder.width)
+        for slot in self.encoder.slots:
+            if slot.kind == "interval":
+                centre[slot.start] = 0.5
+        return centre
+
+    def _scale(self) -> float:
+        """1 over a root-mean-square norm that can be guessed without data."""
+        if self.settings.scale is not None:
+            return float(self.settings.scale)
+        slots = self.encoder.slots
+        expected = sum(
+            {"image": slot.width / 9, "choice": 1.0}.get(slot.kind, 1 / 8) for slot in slots
+        )
+        return 1 / math.sqrt(expected)
+
+    def _inputs(self) -> Inputs:
+        width = self.encoder.width
+        if self.projected is not None:
+            return Inputs(width=width, levels=255, centre=self.centre)
+        mixing = self._mixing()
+        steps, fine = (FINE, 255) if mixing is not None else (1, LEVELS)
+        return Inputs(
+            width=width,
+            levels=LEVELS,
+            centre=self.centre,
+            fine=fine,
+            mixing=mixing,
+            gain=self.scale * LEVELS / (fine * steps),
+        )
+
+    def _mixing(self) -> npt.NDArray[np.int64] | None:
+        projection = self.settings.projection
+        if isinstance(projection, np.ndarray):
+            return whole(projection)
+        if projection is None:
+            return None
+        if projection != "auto":
+            raise ValueError('projection must be "auto", None, a number of features or a matrix')
+        shape = self.encoder.slots[0].shape
+        return None if shape is None else whole(low_frequencies(*shape, features=196 * shape[0]))
+
+    def _space(self) -> Space:
+        outputs = self.settings.maps * len(self.codes)
+        return Space(
+            outputs=outputs,
+            inputs=self.inputs.outputs,
+            levels=self.inputs.levels,
+            constant=self.settings.constant,
+            projection=self.projected,
+            projection_scale=STEPS / self.scale if self.projected is not None else 1.0,
+        )
+
+    def _real_projection(self) -> Floats | None:
+        """The random projections as the model and the maps multiply by them."""
+        if self.projected is None:
+            return None
+        return self.projected.astype(np.float64) * (self.scale / STEPS)
+
+    def _start(self, rng: np.random.Generator) -> Floats:
+        shape = (self.space.outputs, self.space.features + 1)
+        start = np.asarray(rng.standard_normal(shape) * self.settings.initial, np.float64)
+        start[:, :-1] /= math.sqrt(self.space.features)
+        start[:, -1] = 0.0
+        return start
+
+    def _descent(self, budget: Budget) -> Descent:
+        """Adam with a falling rate; a shorter way where noise is large beside so many rows."""
+        rows = self.query.rows or _USUAL_ROWS
+        quiet = min(1.0, mu_of(budget.epsilon, budget.delta) * rows / 30_000)
+        return Descent(learning_rate=40 * math.sqrt(quiet) / self.settings.steps)
+
+    def _query(self, schema: Schema) -> GradientQuery:
+        settings = self.settings
+        clip = 1.5 / math.sqrt(settings.maps) if settings.clip is None else settings.clip
+        return GradientQuery(
+            encoder=self.encoder,
+            inputs=self.inputs,
+            space=self.space,
+            model=LocallyLinearModel(
+                n_classes=len(self.codes),
+                maps=settings.maps,
+                temperature=settings.temperature,
+                constant=self.space.real_constant,
+                projection=self._real_projection(),
+            ),
+            classes=self.codes,
+            clip=clip,
+            rate=settings.rate,
+            steps=settings.steps,
+            rows=schema.rows_about if settings.rows is None else settings.rows,
+            recipe={
+                "method": "locally linear maps",
+                "schema": schema.to_dict(),
+                "maps": settings.maps,
+                "temperature": settings.temperature,
+                "clip": clip,
+                "rate": settings.rate,
+                "steps": settings.steps,
+            },
+        )
+
+    def maps(self, parameters: Floats, facts: dict[str, Any]) -> Maps:
+        """The fitted function of encoded rows: centre and scale go into biases and projection."""
+        shaped = parameters.reshape(self.settings.maps, len(self.codes), -1).swapaxes(0, 1)
+        weights, biases = shaped[:, :, :-1], shaped[:, :, -1] * self.space.real_constant
+        projection = self._real_projection()
+        if projection is None and self.inputs.mixing is not None:
+            projection = self.inputs.matrix
+        if projection is None:
+            weights = weights * self.scale
+        made = Maps(
+            weights=weights,
+            biases=biases,
+            temperature=self.settings.temperature,
+            classes=self.names,
+            projection=projection,
+            facts=facts,
+        )
+        shift: Floats = made.filters() @ self.centre
+        return Maps(
+            weights=weights,
+            biases=biases - shift,
+            temperature=made.temperature,
+            classes=made.classes,
+            projection=projection,
+            facts=facts,
+        )

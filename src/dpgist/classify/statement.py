@@ -1,0 +1,108 @@
+"""The card of a classifier for people: the guarantee first, then how it was trained."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dpgist.card import CAVEATS, column_facts
+from dpgist.classify.maps import Maps
+from dpgist.errors import ArtefactError
+from dpgist.schema import Schema
+
+_WIDTH = 94
+
+
+def statement(maps: Maps, schema: Schema) -> dict[str, Any]:
+    """The card that travels with the maps, with their shape and the schema beside it.
+
+    Privacy: a function of a released classifier.
+    """
+    n_classes, n_maps = maps.biases.shape
+    card = dict(maps.facts.get("card", {}))
+    if "guarantee" in card:  # written for gists; the promise is the same
+        card["guarantee"] = str(card["guarantee"]).replace("this gist", "this classifier")
+    return {
+        **card,
+        "classifier": {
+            "label": schema.label,
+            "classes": list(maps.classes),
+            "maps": n_maps,
+            "inverse_temperature": maps.temperature,
+            "inputs": maps.inputs,
+            "features": maps.weights.shape[2],
+            "numbers": n_classes * n_maps * (maps.weights.shape[2] + 1),
+        },
+        "declared_public": {"schema": schema.to_dict()},
+        "caveats": list(CAVEATS),
+    }
+
+
+def statement_text(card: Mapping[str, Any]) -> str:
+    """The card for people.
+
+    Privacy: a function of the card.
+    """
+    try:
+        title = f"dpgist classifier card: {card['table']}"
+        parts = [title, "=" * len(title), ""]
+        for heading, lines in _sections(card):
+            parts += [heading, *(f"  {line}" for line in lines), ""]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtefactError("the card of this classifier is damaged, or it has none") from error
+    return "\n".join(parts)
+
+
+def _sections(card: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    yield "GUARANTEE", list(_guarantee(card))
+    yield "TRAINING (DP-SGD)", list(_training(card["training"]))
+    yield "CLASSIFIER", list(_classifier(card["classifier"]))
+    yield "DECLARED PUBLIC (never computed from the rows)", list(_declared(card))
+    yield "MADE BY", list(_made(card))
+    yield "READ THIS TOO", [line for text in card["caveats"] for line in _wrapped(text)]
+
+
+def _guarantee(card: Mapping[str, Any]) -> Iterator[str]:
+    yield from _wrapped(card["guarantee"])
+    yield f"relation {card['relation']}, epsilon {card['epsilon']:g}, delta {card['delta']:g}"
+    attack = 100 * card["membership_inference"]["by_epsilon"]
+    yield from _wrapped(
+        "Membership inference: with a fifty-fifty prior and all other rows known, an attacker is "
+        f"right at most {attack:.2f} % of the time."
+    )
+    yield f"rows per person: declared {card['max_rows_per_person']}, not checked"
+
+
+def _training(run: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{run['steps']} steps, each row in a step with probability {run['rate']:.6g} (Poisson)"
+    yield f"gradients clipped to {run['clip']:.4g}; noise multiplier {run['noise_multiplier']:.5g}"
+    yield f"row count: {run['rows']:.0f}, {run['rows_source']}; sums are divided by count x rate"
+    yield f"this run alone by privacy-loss distributions: epsilon {run['epsilon_alone']:.4g}"
+
+
+def _classifier(shape: Mapping[str, Any]) -> Iterator[str]:
+    yield from _wrapped(f"label {shape['label']}: {', '.join(shape['classes'])}")
+    yield (
+        f"{shape['maps']} maps per class, inverse temperature {shape['inverse_temperature']:g}, "
+        f"{shape['inputs']} inputs, {shape['features']} features, {shape['numbers']:,} numbers"
+    )
+
+
+def _declared(card: Mapping[str, Any]) -> Iterator[str]:
+    schema = card["declared_public"]["schema"]
+    for name in schema["table"]["order"]:
+        yield from textwrap.wrap(
+            f"{name}: {column_facts(schema['columns'][name])}", _WIDTH, subsequent_indent="    "
+        )
+
+
+def _made(card: Mapping[str, Any]) -> Iterator[str]:
+    ledger = card["ledger"]
+    yield f"dpgist {card['version']}"
+    yield f"ledger {ledger['ledger_name']}, id {ledger['ledger_id']}, entry {ledger['sequence']}"
+    yield f"ledger head {ledger['head']}"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH)

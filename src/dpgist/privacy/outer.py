@@ -1,0 +1,184 @@
+r"""Gradients that are outer products, on a lattice: exact norms and sums without the gradients.
+
+For maps that are linear in their inputs, a row's gradient is an outer product of its coefficients
+a (one for each output) and its inputs x, the constant 1 among them. Inputs are integers here, and
+so are the coefficients once they are clipped. Then a row's norm,
+
+.. math:: \|\nabla_i\|^2 = \sum_m \big(\|R_m^\top x_i\|^2 + 1\big) \sum_{k} a_{imk}^2,
+
+needs no gradient (``R`` is a public projection of integers, one for each group m of outputs, or
+none), and the sum over a batch is a matrix product of integers, which float64 carries out exactly,
+in any order. No error of summation has to be bounded, and no gradient of a row is ever made.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+BLOCK_ROWS = 512
+"""Rows in every block of a batch, padded: one fixed shape, so that slots cannot differ."""
+
+BITS = 26
+"""Coefficients lie on the grid 2^-26."""
+
+_MOST_LEVELS = 4095
+_LARGEST_PRODUCT = 2**53
+_SPLIT = 2**24
+_SHRINK = 1 + 2.0**-40
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Space:
+    """Where gradients live: outputs, inputs, their integers, and a public projection.
+
+    An input in [-1, 1] is an integer in [-levels, levels]. ``projection`` (groups, inputs,
+    features) holds integers that stand for multiples of ``1/projection_scale``; the outputs are
+    then ordered group by group. ``constant`` is the value of the constant input. Parameters are
+    (outputs, features + 1), the last column for the constant.
+
+    Privacy: public.
+    """
+
+    outputs: int
+    inputs: int
+    levels: int
+    constant: float
+    projection: Integers | None = None
+    projection_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.levels <= _MOST_LEVELS or self.outputs < 1 or self.inputs < 1:
+            raise ValueError(f"levels must lie in 1..{_MOST_LEVELS}, with some output and input")
+        if not (2.0**-10 <= self.constant <= 2.0**10 and self.projection_scale > 0):
+            raise ValueError("the constant must lie in 2^-10..2^10 and scales be positive")
+        if self.projection is not None:
+            self._check_projection(self.projection)
+
+    def _check_projection(self, projection: Integers) -> None:
+        if projection.ndim != 3 or projection.shape[1] != self.inputs:
+            raise ValueError("a projection must be (groups, inputs, features)")
+        if self.outputs % len(projection):
+            raise ValueError("every group of the projection needs the same number of outputs")
+        largest = int(np.abs(projection).max(initial=0)) * self.inputs
+        if largest * max(self.levels, 2**37) > _LARGEST_PRODUCT:
+            raise ValueError("the projection's integers are too large to be multiplied exactly")
+
+    @property
+    def groups(self) -> int:
+        """Groups of outputs that share a projection. Privacy: public."""
+        return 1 if self.projection is None else len(self.projection)
+
+    @property
+    def features(self) -> int:
+        """Columns of the parameters but for the constant's. Privacy: public."""
+        return self.inputs if self.projection is None else self.projection.shape[2]
+
+    @property
+    def unit(self) -> float:
+        """Integer steps in a feature of size 1. Privacy: public."""
+        return self.levels * self.projection_scale
+
+    @property
+    def whole_constant(self) -> int:
+        """The constant input in these steps, rounded. Privacy: public."""
+        return max(1, round(self.constant * self.unit))
+
+    @property
+    def real_constant(self) -> float:
+        """The constant input as it really is after rounding. Privacy: public."""
+        return self.whole_constant / self.unit
+
+    def gains(self, rows: torch.Tensor) -> torch.Tensor:
+        """Squared norms (n, groups) of integer rows as every group sees them, constant included.
+
+        Privacy: row-wise and exact; as private as the rows.
+        """
+        if self.projection is None:
+            squares = rows.to(torch.float64).square().sum(dim=1, keepdim=True)
+        else:
+            largest = int(np.abs(self.projection).max(initial=0)) * self.inputs * self.levels
+            exact = torch.float32 if largest < 2**24 else torch.float64
+            squares = torch.stack(
+                [
+                    (rows.to(exact) @ torch.from_numpy(part).to(exact))
+                    .to(torch.float64)
+                    .square()
+                    .sum(dim=1)
+                    for part in self.projection
+                ],
+                dim=1,
+            )
+        return squares + float(self.whole_constant) ** 2
+
+    def grid_bound(self, clip: float) -> float:
+        """The clip bound in the integers of a row's gradient. Privacy: public."""
+        return clip * 2.0**BITS * self.unit
+
+    def check(self, clip: float) -> None:
+        """Refuse a clip bound with which sums might not be exact; public numbers only."""
+        largest = self.grid_bound(clip) / self.whole_constant
+        if not 0 < clip < math.inf or BLOCK_ROWS * largest * self.levels > _LARGEST_PRODUCT:
+            raise ValueError(f"a clip bound of {clip:g} is too large for sums to be exact")
+        if self.grid_bound(clip) < 2**12:
+            raise ValueError(f"a clip bound of {clip:g} is too small for the grid")
+
+    def clipped(
+        self, coefficients: torch.Tensor, gains: torch.Tensor, *, clip: float
+    ) -> torch.Tensor:
+        r"""Integer coefficients (n, outputs) whose rows' gradients have norm at most the bound.
+
+        Guarantee: for any coefficients, NaN and infinite ones too, and the true gains, a returned
+        row's gradient has a norm of at most ``grid_bound(clip) * (1 + 2**-40)``: it is checked on
+        the integers themselves, by sums of non-negative numbers whose relative error in float64 is
+        below 2^-41; a row that fails is zero.
+
+        Privacy: row by row.
+        """
+        grouped = coefficients.to(torch.float64).reshape(len(gains), self.groups, -1)
+        norm = self._norm(grouped, gains) / self.unit
+        scale = torch.where(norm <= clip, 1.0, clip / (norm * _SHRINK))
+        grid = torch.trunc(grouped * (scale * 2.0**BITS)[:, None, None])
+        inside = self._norm(grid, gains) <= self.grid_bound(clip)  # false for NaN
+        return torch.where(inside[:, None, None], grid, 0.0).reshape(len(gains), -1)
+
+    @staticmethod
+    def _norm(grouped: torch.Tensor, gains: torch.Tensor) -> torch.Tensor:
+        return (gains * grouped.square().sum(dim=2)).sum(dim=1).sqrt()
+
+    def summed(self, grid: torch.Tensor, rows: torch.Tensor) -> tuple[Integers, Integers]:
+        """Exact sums over one block: of outer products (outputs, inputs), of coefficients alone.
+
+        Privacy: private until noise is added.
+        """
+        if len(rows) > BLOCK_ROWS:
+            raise ValueError(f"a block has at most {BLOCK_ROWS} rows")
+        products = grid.T @ rows.to(torch.float64)
+        return products.to(torch.int64).numpy(), grid.sum(dim=0).to(torch.int64).numpy()
+
+    def gradient(self, products: Integers, alone: Integers) -> Integers:
+        """The summed gradient (outputs, features + 1) in integers, projected exactly.
+
+        Privacy: private until noise is added.
+        """
+        constants = alone[:, None] * self.whole_constant
+        return np.concatenate([self._projected(products), constants], axis=1)
+
+    def _projected(self, products: Integers) -> Integers:
+        """Integers times integers by way of float64: the high and the low half one by one."""
+        if self.projection is None:
+            return products
+        grouped = products.reshape(self.groups, -1, self.inputs)
+        high, low = np.divmod(grouped, _SPLIT)
+        halves = [
+            np.matmul(half.astype(np.float64), self.projection.astype(np.float64)).astype(np.int64)
+            for half in (high, low)
+        ]
+        whole: Integers = halves[0] * _SPLIT + halves[1]
+        return whole.reshape(self.outputs, self.features)

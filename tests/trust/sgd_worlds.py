@@ -1,0 +1,107 @@
+"""Tiny worlds for DP-SGD: one number per row, a model that says what it is told, and no secrets."""
+
+import numpy as np
+import torch
+
+from dpgist.encode import Encoder
+from dpgist.privacy import sgd
+from dpgist.privacy.inputs import Inputs
+from dpgist.privacy.ledger import Ledger
+from dpgist.privacy.outer import BITS, Space
+from dpgist.privacy.private import Private
+from dpgist.privacy.sgd import GradientQuery
+from dpgist.sources import open_source
+from tests.trust.worlds import budget_of, schema_of, table_of
+
+LEVELS = 255
+
+
+class Told:
+    """Coefficients are a strength times the row's first input, whatever the parameters."""
+
+    def __init__(self, strength=1e6, outputs=1):
+        self.strength, self.outputs = strength, outputs
+
+    def at(self, parameters, dtype):
+        return lambda rows, labels: (rows[:, :1] * self.strength).expand(-1, self.outputs)
+
+
+class Recorder:
+    """A follower that goes nowhere and keeps every gradient."""
+
+    def __init__(self, shape=(1, 2)):
+        self.parameters = torch.zeros(shape, dtype=torch.float64)
+        self.seen = []
+
+    def step(self, gradient):
+        self.seen.append(gradient.numpy().copy())
+
+
+def query_of(schema=None, model=None, *, rate=0.5, steps=4, rows=10, clip=1.0, **more):
+    """A query on worlds' tables: an x of 1 is the input 1, an x of 0 is the input -1."""
+    schema = schema or schema_of(1)
+    encoder = Encoder(schema)
+    inputs = Inputs(
+        width=encoder.width, levels=LEVELS, centre=np.full(encoder.width, 0.5), gain=2.0
+    )
+    space = Space(outputs=1, inputs=encoder.width, levels=LEVELS, constant=2.0**-10)
+    facts = {"space": space, "model": model or Told(), "classes": (0, 1)} | more
+    return GradientQuery(
+        encoder=encoder,
+        inputs=inputs,
+        clip=clip,
+        rate=rate,
+        steps=steps,
+        rows=rows,
+        recipe={"method": "test"},
+        **facts,
+    )
+
+
+def ledger_of(budget, schema):
+    return Ledger.in_memory(
+        name=schema.name, budget=budget, max_rows_per_person=schema.max_rows_per_person
+    )
+
+
+def prepared_of(query, epsilon=1.0, relation="add_remove"):
+    schema, budget = query.encoder.schema, budget_of(epsilon, relation)
+    prepared = sgd.Prepared(query, budget, ledger_of(budget, schema), schema)
+    prepared.check_slots(Recorder((query.space.outputs, query.space.features + 1)).parameters)
+    return prepared
+
+
+def held_of(xs, query):
+    """Rows with these first cells, as the wall holds them."""
+    table = table_of([(x,) for x in xs] or [(0.0,)], "a" * max(len(xs), 1))
+    return sgd._read(open_source(table.iloc[: len(xs)]), query)
+
+
+def run(xs, query, *, epsilon=1.0, relation="add_remove", ledger=None, follower=None):
+    """A whole run through the public door; the follower with all gradients, the result."""
+    schema, budget = query.encoder.schema, budget_of(epsilon, relation)
+    follower = follower or Recorder((query.space.outputs, query.space.features + 1))
+    table = table_of([(x,) for x in xs] or [(0.0,)], "a" * max(len(xs), 1)).iloc[: len(xs)]
+    found = sgd.release_gradients(
+        Private(open_source(table)),
+        query,
+        budget,
+        ledger or ledger_of(budget, schema),
+        schema=schema,
+        follower=follower,
+    )
+    return follower, found[0]
+
+
+def steps_of(xs, query, n_steps, *, epsilon):
+    """Noisy first coordinates of many steps, in units of the clip bound: a white-box view."""
+    prepared, held = prepared_of(query, epsilon), held_of(xs, query)
+    sampler, follower = sgd.PoissonSampler(prepared.run.rate), Recorder()
+    for _ in range(n_steps):
+        sgd.take_step(prepared, held, sampler.draw(len(held)), query.rows, follower)
+    scale = prepared.run.rate * query.rows / query.clip
+    return np.array([gradient[0, 0] for gradient in follower.seen]) * scale, prepared
+
+
+def grid_of(query):
+    return 2.0**BITS * query.space.unit

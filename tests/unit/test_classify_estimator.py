@@ -1,0 +1,167 @@
+"""LocallyLinearMaps as scikit-learn, tables and images see it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from dpgist.classify.descent import Descent
+from dpgist.classify.estimator import LocallyLinearMaps
+from dpgist.classify.maps import Maps
+from dpgist.errors import BudgetExceeded, DataError, PrivacyError
+from dpgist.privacy.ledger import Ledger
+from dpgist.privacy.plan import Budget
+from dpgist.schema import CategoryColumn, NumberColumn, Schema
+
+BUDGET = Budget(epsilon=8.0, delta=1e-5)
+QUICK = {"steps": 2, "rate": 0.5, "rows": 100, "maps": 2, "budget": BUDGET}
+NOISY = "the fit is noisy and cannot be seeded: two fits differ, a few rows are not learnt"
+PUBLIC = "classes are declared, never read from y, and labels are never examined"
+SILENT = "nothing about a cell or the number of rows may raise, because an error is a release"
+SCHEMA_ONLY = "anything but numbers is described by a schema and passed as a table"
+NOT_APPLICABLE = {
+    "check_classifiers_one_label": NOISY,
+    "check_classifiers_train": NOISY,
+    "check_fit_idempotent": NOISY,
+    "check_classifiers_classes": PUBLIC,
+    "check_classifiers_regression_target": PUBLIC,
+    "check_decision_proba_consistency": PUBLIC,
+    "check_supervised_y_2d": PUBLIC,
+    "check_supervised_y_no_nan": SILENT,
+    "check_estimators_nan_inf": SILENT,
+    "check_estimators_empty_data_messages": SILENT,
+    "check_dtype_object": SCHEMA_ONLY,
+}
+
+
+def checks():
+    estimator = LocallyLinearMaps(classes=[0, 1, 2], **QUICK)
+    for made, check in estimator_checks_generator(estimator):
+        name = getattr(check, "func", check).__name__
+        yield pytest.param(made, check, id=name), name
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"), [param for param, name in checks() if name not in NOT_APPLICABLE]
+)
+def test_scikit_learn_checks_that_apply_pass(estimator, check):
+    check(estimator)
+
+
+def test_the_checks_that_do_not_apply_exist():
+    assert set(NOT_APPLICABLE) <= {name for _, name in checks()}
+
+
+SCHEMA = Schema(
+    name="visits",
+    columns=(
+        NumberColumn(name="age", min=0.0, max=100.0),
+        CategoryColumn(name="ward", values=("north", "south"), nullable=True),
+        CategoryColumn(name="ill", values=("no", "yes")),
+    ),
+    label="ill",
+    rows_about=3000,
+)
+
+
+def visits(n_rows=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    age, ward = rng.uniform(0, 100, n_rows), rng.choice(["north", "south"], n_rows)
+    ill = np.where((age > 50) == (ward == "north"), "yes", "no")
+    return pd.DataFrame({"age": age, "ward": ward, "ill": ill})
+
+
+def fitted(table=None, **more):
+    settings = {"maps": 6, "rate": 0.3, "steps": 60, "temperature": 1.0} | more
+    model = LocallyLinearMaps(schema=SCHEMA, **settings)
+    return model.fit(visits() if table is None else table, budget=BUDGET)
+
+
+def test_a_rule_that_no_single_linear_map_can_say_is_learnt_from_a_table():
+    test = visits(seed=1)
+    assert (fitted().predict(test) == test["ill"]).mean() > 0.9
+    assert (fitted(maps=1).predict(test) == test["ill"]).mean() < 0.8
+
+
+def test_a_file_predicts_as_the_fit_did(tmp_path):
+    model = fitted(steps=5)
+    model.save(tmp_path / "c")
+    again = LocallyLinearMaps.load(tmp_path / "c")
+    test = visits(50, seed=2)
+    assert np.array_equal(again.predict_proba(test), model.predict_proba(test.drop(columns="ill")))
+    assert list(again.classes_) == ["no", "yes"]
+    card = Maps.load(tmp_path / "c").facts["card"]
+    assert card["epsilon"] == 8.0
+    assert card["training"]["steps"] == 5
+    assert card["training"]["epsilon_alone"] <= 8.0
+
+
+def test_bad_cells_and_labels_never_raise():
+    table = visits(200).astype(object)
+    table.loc[:3, "age"] = ["x", None, float("nan"), 1e308]
+    table.loc[4:6, "ill"] = ["maybe", None, 7]
+    table.loc[7, "ward"] = "west"
+    model = fitted(table, steps=3)
+    assert np.isfinite(model.predict_proba(table)).all()
+
+
+@pytest.mark.parametrize("shape", [(30, 4, 4), (30, 4, 4, 3)])
+@pytest.mark.parametrize("projection", ["auto", None, 3])
+def test_images_are_learnt_from_arrays(shape, projection):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, shape, dtype=np.uint8), rng.integers(0, 2, 30)
+    model = LocallyLinearMaps(classes=[0, 1], projection=projection, **QUICK).fit(x, y)
+    assert model.predict(x).shape == (30,)
+    assert model.maps_.filters().shape == (2, 2, 16 * (3 if len(shape) == 4 else 1))
+
+
+@pytest.mark.parametrize("projection", ["auto", None, 5, np.eye(16)[:, :3]])
+def test_the_maps_are_the_function_that_was_trained(projection):
+    """Centre, scale and projection are folded into the maps without changing the responses."""
+    from dpgist.classify.setup import Setup
+    from dpgist.classify.tables import array_schema
+
+    rng = np.random.default_rng(0)
+    schema = array_schema((0, 4, 4), classes=("0", "1"), low=0, high=1, name="t")
+    settings = LocallyLinearMaps(
+        classes=[0, 1], projection=projection, centre=0.3, **QUICK | {"maps": 3}
+    )
+    setup = Setup(settings, schema, BUDGET)
+    parameters = rng.normal(size=tuple(setup.start.shape))
+    rows = rng.integers(0, 256, (20, 16)) / 255
+    whole = setup.inputs(rows)
+    seen = whole / setup.inputs.levels
+    outputs = np.empty((20, 6))
+    for output in range(6):
+        part = seen
+        if setup.projected is not None:
+            part = seen @ (setup.projected[output // 2] / setup.space.projection_scale)
+        outputs[:, output] = part @ parameters[output, :-1]
+    outputs += parameters[:, -1] * setup.space.real_constant
+    responses = setup.maps(parameters, {}).responses(rows)
+    assert np.allclose(responses.swapaxes(1, 2).reshape(20, 6), outputs, atol=0.05)
+
+
+def test_a_ledger_is_charged_and_refuses_the_second_fit():
+    ledger = Ledger.in_memory(name="visits", budget=BUDGET, max_rows_per_person=1)
+    model = LocallyLinearMaps(schema=SCHEMA, **QUICK)
+    model.fit(visits(50), budget=BUDGET, ledger=ledger)
+    assert ledger.spent_units() == ledger.cap_units
+    with pytest.raises(BudgetExceeded):
+        model.fit(visits(50), budget=BUDGET, ledger=ledger)
+
+
+def test_nothing_is_fitted_without_budget_or_public_classes():
+    x, y = np.zeros((5, 2)), np.zeros(5)
+    with pytest.raises(PrivacyError, match="budget"):
+        LocallyLinearMaps(classes=[0, 1]).fit(x, y)
+    with pytest.raises(PrivacyError, match="classes must be public"):
+        LocallyLinearMaps().fit(x, y, budget=BUDGET)
+    with pytest.raises(DataError, match="needs a schema"):
+        LocallyLinearMaps(classes=[0, 1]).fit(visits(5), budget=BUDGET)
+
+
+def test_public_randomness_is_fixed_and_noise_is_not():
+    first, second = (fitted(steps=1, descent=Descent(learning_rate=1e-9)) for _ in range(2))
+    assert np.allclose(first.maps_.weights, second.maps_.weights, atol=1e-6)
+    assert not np.array_equal(first.maps_.weights, second.maps_.weights)
