@@ -237,9 +237,13 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = self.steps
 
     def _facts(self, schema: Schema, run: Descended, stamp: LedgerStamp) -> dict[str, Any]:
+        promise = guarantee(run.budget, mu_from_units(run.mu_squared_units))
+        # What a Gaussian of this mu says about other deltas does not hold for sampled steps.
+        kept = ("relation", "epsilon", "delta")
         card = {
             "table": schema.name,
-            **guarantee(run.budget, mu_from_units(run.mu_squared_units)),
+            **{key: promise[key] for key in kept},
+            "guarantee": promise["guarantee"].replace("this gist", "this classifier"),
             "max_rows_per_person": run.max_rows_per_person,
             "training": {k: v for k, v in asdict(run).items() if k != "budget"},
             "ledger": asdict(stamp),
