@@ -275,15 +275,15 @@ class RowSummation:
         return totals
 
     def _block_sums(self, encoded: EncodedRows) -> list[npt.NDArray[np.int64]]:
-        """Exact sums of one block of rows; the map sees it padded to the fixed shape."""
+        """Exact sums of one block of rows, which the map sees padded to the fixed shape."""
         n_rows = len(encoded.labels)
         codes = torch.from_numpy(encoded.labels)
-        nowhere = torch.zeros_like(codes)
+        as_one = torch.zeros_like(codes)
         padded = self._map(_padded(encoded.rows, self._map.block_rows))
         grids = [*(grid[:n_rows] for grid in padded), *self._own_grids(encoded)]
         return [
             class_sums(
-                grid, codes if block.labelled else nowhere, _classes(block, self._encoder)
+                grid, codes if block.labelled else as_one, _classes(block, self._encoder)
             ).numpy()
             for grid, block in zip(grids, self._blocks, strict=True)
         ]
