@@ -277,11 +277,11 @@ class RowSummation:
         """Add exact sums of one block of rows; the map sees it padded to the fixed shape."""
         n_rows = len(encoded.labels)
         codes = torch.from_numpy(encoded.labels)
-        nowhere = torch.zeros_like(codes)
+        as_one = torch.zeros_like(codes)
         padded = self._map(_padded(encoded.rows, self._map.block_rows))
         grids = [*(grid[:n_rows] for grid in padded), *self._own_grids(encoded)]
         for total, grid, block in zip(totals, grids, self._blocks, strict=True):
-            own = codes if block.labelled else nowhere
+            own = codes if block.labelled else as_one
             if grid.dtype == torch.int64:
                 count_marks(torch.from_numpy(total), grid, own, block)
             else:
