@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 pytest.importorskip("papers_data")  # pandas and scikit-learn
-import hermite_page  # noqa: E402
+import hermite_page
 
 
 def test_the_page_is_the_one_the_result_files_make():
