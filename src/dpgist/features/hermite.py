@@ -66,7 +66,7 @@ def centred(length_scale: float, order: int) -> Expansion:
     r"""The expansion of a kernel that loses least on [0, 1] when it ends at ``order``.
 
     Around the middle of the range, with the rho whose kept part :math:`\sum_{c \le C} \phi_c^2`
-    is largest where it is smallest; to four digits, so that the choice is the same everywhere.
+    is largest where it is smallest; to seven digits, so that the choice is the same everywhere.
 
     Privacy: a rule of public numbers only.
     """
@@ -76,7 +76,7 @@ def centred(length_scale: float, order: int) -> Expansion:
         stretch = at_length_scale(length_scale, order, rho=rho).stretch
         rhos = torch.tensor([rho], dtype=torch.float64)
         features = mehler(torch.tensor(places[:, None] * stretch), rhos, order)
-        best = max(best, (round(float(features.square().sum(dim=2).min()), 4), rho))
+        best = max(best, (round(float(features.square().sum(dim=2).min()), 7), rho))
     return at_length_scale(length_scale, order, rho=best[1])
 
 
