@@ -8,7 +8,7 @@ Reads ``$DPGIST_DATA`` (default ``../shared/data``) and adds every finished run 
 ``benchmarks/results/papers/NAME.json``; what a file holds already is skipped (whatever commit it
 was measured at: for new settings name another ``--results``). ``--quick`` runs everything tiny
 into a folder of its own, to see that it works. ``results_page.py`` makes ``docs/results.md``.
-``--method hermite`` has result files of its own, in ``benchmarks/results/papers/hermite``.
+Other methods than merf have result files of their own, in ``benchmarks/results/papers/METHOD``.
 
 The eight tables, ``marginals`` (discretised Adult and Census), ``grid`` and ``mixture5`` (both
 simulated) make their own synthetic rows, and tables leave them in ``--samples``. For images
@@ -131,7 +131,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--method", choices=("merf", "hermite"), default="merf")
+    parser.add_argument("--method", choices=("merf", "hermite", "marginal"), default="merf")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     what = "epsilons, nonprivate or real; those of the paper if left out"
     parser.add_argument("--columns", nargs="+", type=_column, help=what)
