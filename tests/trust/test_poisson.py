@@ -89,7 +89,7 @@ def audited_at_rate_one(n=2_000):
     return (np.inf if np.isnan(found) else found), 1 / prepared.multiplier
 
 
-def audited_with_sampling(n=1_500, rate=0.5, steps=4, epsilon=2.0):
+def audited_with_sampling(n=700, rate=0.5, steps=4, epsilon=2.0):
     """The lower bound on epsilon of whole runs by the likelihood ratio, and the claim."""
     query = query_of(rate=rate, steps=steps)
     odds = []
@@ -125,5 +125,5 @@ def test_a_canary_in_sampled_batches_is_seen_no_better_than_claimed():
 
 def test_the_audit_of_sampled_batches_can_see():
     """With a claim that is far too small the same audit objects."""
-    found, _ = audited_with_sampling(epsilon=12.0)
+    found, _ = audited_with_sampling(n=400, epsilon=12.0)
     assert found > 1.0
