@@ -78,15 +78,17 @@ def test_the_divisor_is_constant_and_public():
 
 
 WITHOUT, WITH = [0.0] * 3, [0.0] * 3 + [1.0]
-"""Three rows that pull one way; the canary pulls the other, with a gradient a million times C."""
+"""Three rows that pull one way; the canary pulls the other, a thousand times as hard."""
 
 
 def audited_at_rate_one(n=2_000):
     """Every step is one Gaussian: the lower bound on mu, and the claim."""
     query = query_of(rate=1.0, steps=1)
     (without, prepared), (seen, _) = (steps_of(xs, query, n, epsilon=4.0) for xs in (WITHOUT, WITH))
+    if seen.std() == 0:
+        return np.inf, 1 / prepared.multiplier
     found = max(mu_lower_gaussian(seen, without), mu_lower_clopper_pearson(seen, without))
-    return (np.inf if np.isnan(found) else found), 1 / prepared.multiplier
+    return found, 1 / prepared.multiplier
 
 
 def audited_with_sampling(n=700, rate=0.5, steps=4, epsilon=2.0):
