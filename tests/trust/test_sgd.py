@@ -255,9 +255,8 @@ def test_other_relations_and_more_rows_a_person_cost_more(relation, per_person):
     other = Run(rate=0.2, steps=10, relation=Relation(relation), rows_per_person=per_person)
     terms = terms_of(budget_of(1.0))
     multiplier = calibrated(other, terms)
-    assert multiplier > 1.9 * calibrated(plain, terms)
+    assert multiplier > 1.5 * calibrated(plain, terms)
     assert epsilon_by_pld(other, multiplier, 1e-5) <= 1.0
-    # Never cheaper than the plain run at the same noise under plain group privacy from below.
     assert epsilon_by_pld(other, 3.0, 1e-5) > epsilon_by_pld(plain, 3.0, 1e-5)
 
 

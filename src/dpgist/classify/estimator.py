@@ -140,6 +140,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise PrivacyError(
                 "fit needs a budget, e.g. fit(X, y, budget=Budget(epsilon=1.0, delta=1e-5))"
             )
+        X = self._plain(X)
         schema = self._schema_for(X)
         source = labelled_source(X, y, schema)
         book = _book(ledger, budget, schema)
@@ -199,7 +200,11 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         schema = self._fitted().schema
         if schema is None:
             raise DataError("these maps carry no schema")
-        return encoded_rows(X, schema)
+        return encoded_rows(self._plain(X), schema)
+
+    def _plain(self, X: Any) -> Any:
+        """A frame without a schema is read as an array of numbers."""
+        return X.to_numpy() if self.schema is None and hasattr(X, "to_numpy") else X
 
     def _schema_for(self, X: Any) -> Schema:
         if self.schema is not None:
@@ -232,9 +237,13 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = self.steps
 
     def _facts(self, schema: Schema, run: Descended, stamp: LedgerStamp) -> dict[str, Any]:
+        promise = guarantee(run.budget, mu_from_units(run.mu_squared_units))
+        # What a Gaussian of this mu says about other deltas does not hold for sampled steps.
+        kept = ("relation", "epsilon", "delta")
         card = {
             "table": schema.name,
-            **guarantee(run.budget, mu_from_units(run.mu_squared_units)),
+            **{key: promise[key] for key in kept},
+            "guarantee": promise["guarantee"].replace("this gist", "this classifier"),
             "max_rows_per_person": run.max_rows_per_person,
             "training": {k: v for k, v in asdict(run).items() if k != "budget"},
             "ledger": asdict(stamp),

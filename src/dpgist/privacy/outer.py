@@ -26,7 +26,7 @@ BLOCK_ROWS = 512
 BITS = 26
 """Coefficients lie on the grid 2^-26."""
 
-_MOST_LEVELS = 4095
+_MOST_LEVELS, _MOST_OUTPUTS = 4095, 2**12
 _LARGEST_PRODUCT = 2**53
 _SPLIT = 2**24
 _SHRINK = 1 + 2.0**-40
@@ -54,8 +54,11 @@ class Space:
     projection_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.levels <= _MOST_LEVELS or self.outputs < 1 or self.inputs < 1:
-            raise ValueError(f"levels must lie in 1..{_MOST_LEVELS}, with some output and input")
+        if not (1 <= self.levels <= _MOST_LEVELS and 1 <= self.outputs <= _MOST_OUTPUTS):
+            raise ValueError(
+                f"levels must lie in 1..{_MOST_LEVELS} and outputs (maps x classes) in "
+                f"1..{_MOST_OUTPUTS}"
+            )
         if not (2.0**-10 <= self.constant <= 2.0**10 and self.projection_scale > 0):
             raise ValueError("the constant must lie in 2^-10..2^10 and scales be positive")
         if self.projection is not None:

@@ -36,7 +36,7 @@ import torch
 
 from dpgist.encode import Encoder
 from dpgist.errors import PrivacyError
-from dpgist.privacy.accounting import MU_SQUARED_UNITS, units_of
+from dpgist.privacy.accounting import MU_SQUARED_UNITS, epsilon_of, units_of
 from dpgist.privacy.inputs import Inputs
 from dpgist.privacy.ledger import Ledger, LedgerStamp
 from dpgist.privacy.noise import LARGEST_STD, add_rounded_gaussian
@@ -45,7 +45,7 @@ from dpgist.privacy.outer import BITS, BLOCK_ROWS, Space
 from dpgist.privacy.plan import Budget, Relation
 from dpgist.privacy.poisson import PoissonSampler, exact_rate
 from dpgist.privacy.private import Private
-from dpgist.privacy.subsampled import Run, calibrated, epsilon_by_pld, terms_for
+from dpgist.privacy.subsampled import Run, Terms, calibrated, epsilon_by_pld, terms_for
 from dpgist.schema import Schema
 from dpgist.sources import Source
 
@@ -115,7 +115,8 @@ class GradientQuery:
 class Descended:
     """What a run of DP-SGD cost and how; public facts for the card.
 
-    ``epsilon_alone`` is the run's own epsilon at the budget's delta by privacy-loss distributions.
+    ``epsilon_alone`` is the epsilon of the steps at the budget's delta by privacy-loss
+    distributions, without a paid count.
 
     Privacy: public, and the noisy row count if it was paid for.
     """
@@ -184,16 +185,15 @@ class Prepared:
         )
         self.units = units_of(budget)
         self.count_units = math.ceil(self.units * COUNT_SHARE) if self._pays_for_count else 0
-        self.multiplier = calibrated(
-            self.run,
-            terms_for(
-                self.units - self.count_units,
-                epsilon=budget.epsilon,
-                delta=budget.delta,
-                ledger_epsilon=ledger.epsilon,
-                cap_units=ledger.cap_units,
-            ),
+        terms = terms_for(
+            self.units - self.count_units,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            ledger_epsilon=ledger.epsilon,
+            cap_units=ledger.cap_units,
         )
+        self._check_count(terms)
+        self.multiplier = calibrated(self.run, terms)
         self.noise_std = self.multiplier * query.space.grid_bound(query.clip) * _ROUND_UP
         if self.noise_std > LARGEST_STD:
             raise ValueError("the noise is larger than the sampler can draw; use a smaller clip")
@@ -202,6 +202,13 @@ class Prepared:
     @property
     def _pays_for_count(self) -> bool:
         return self.query.rows is None and self.budget.relation == Relation.ADD_REMOVE
+
+    def _check_count(self, terms: Terms) -> None:
+        """With a paid count, run and count together must keep the budget's own promise too."""
+        mu = math.sqrt(terms.mu**2 + self.count_units / MU_SQUARED_UNITS)
+        left = self.budget.delta - terms.slack
+        if self.count_units and epsilon_of(mu, left) > self.budget.epsilon:
+            raise PrivacyError("no room for a paid row count; declare a public one")
 
     def rows(self, n_rows: int) -> float:
         """What sums are divided by: declared, public by the relation, or noisy and paid for.
