@@ -2,7 +2,8 @@
 
     OMP_NUM_THREADS=2 python benchmarks/classify_speed.py --opacus PYTHON-WITH-OPACUS [--steps 120]
 
-120 steps of 500 expected rows are an epoch. Fewer steps are scaled to one; steps of the two are
+120 steps of 500 expected rows are an epoch. Fewer steps are scaled to one, and so are fewer rows
+(``--rows``; a batch has 500 expected rows all the same); steps of the two are
 taken in turns, so that a busy machine is busy for both. Ours has a cost before the first step, the
 norms of every row's projections, which is reported by itself and shared by the run's 20 epochs.
 """
@@ -35,7 +36,7 @@ class Ours:
     """Our run, made ready, to be timed step by step."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray) -> None:
-        model = classifier("paper", "mnist", 0)
+        model = classifier("paper", "mnist", 0, rows=len(x), rate=500 / len(x))
         budget = dg.Budget(epsilon=2.0, delta=1e-5)
         schema = model._schema_for(x)
         setup = Setup(model, schema, budget)
@@ -54,7 +55,7 @@ class Ours:
         with torch.no_grad():
             for _ in range(n_steps):
                 batch = self.sampler.draw(len(self.held))
-                sgd.take_step(self.prepared, self.held, batch, ROWS, self.path)
+                sgd.take_step(self.prepared, self.held, batch, len(self.held), self.path)
         return seconds_since(clock)
 
 
@@ -77,8 +78,9 @@ def main() -> None:
     parser.add_argument("--opacus", required=True, help="a Python that has opacus")
     parser.add_argument("--steps", type=int, default=EPOCH, help="of each, in all")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=ROWS, help="fewer are read and scaled up")
     options = parser.parse_args()
-    x, y = images("mnist", "train")
+    x, y = (part[: options.rows] for part in images("mnist", "train"))
     ours, each = Ours(x, y), max(1, options.steps // options.turns)
     ours.steps(1)  # warms up
     total = {"ours": np.zeros(2), "opacus": np.zeros(2)}
@@ -91,13 +93,14 @@ def main() -> None:
                 total[name] += [found["wall_s"], found["cpu_s"]]
     scale = EPOCH / (each * options.turns)
     epochs = {name: {"wall_s": t[0] * scale, "cpu_s": t[1] * scale} for name, t in total.items()}
-    shared = {key: ours.reading[key] / EPOCHS for key in ours.reading}
+    reading = {key: found * ROWS / options.rows for key, found in ours.reading.items()}
+    shared = {key: found / EPOCHS for key, found in reading.items()}
     ratio = {key: epochs["opacus"][key] / (epochs["ours"][key] + shared[key]) for key in shared}
     for name, found in epochs.items():
         print(f"{name:7} epoch: {found['wall_s']:7.1f} s wall, {found['cpu_s']:7.1f} s processor")
-    print(f"ours before the first step: {ours.reading}, of which an epoch bears a twentieth")
+    print(f"ours before the first step: {reading}, of which an epoch bears a twentieth")
     print(f"faster by {ratio['wall_s']:.1f} (wall), {ratio['cpu_s']:.1f} (processor)")
-    result = {"epochs": epochs, "reading": ours.reading, "ratio": ratio}
+    result = {"epochs": epochs, "reading": reading, "ratio": ratio, "rows": options.rows}
     versions = {"opacus": peer["opacus"], "opacus_torch": peer["torch"]}
     write_result(
         "classify_speed",

@@ -80,12 +80,11 @@ def _line(
     name: str, n_maps: int, maps: Maps, x: np.ndarray, y: np.ndarray, positive: int
 ) -> dict[str, Any]:
     shares = maps.probabilities(x)
-    place = maps.classes.index(maps.classes[positive])
     return {
         "data": name,
         "maps": n_maps,
         "accuracy": round(float((shares.argmax(axis=1) == y).mean()), 4),
-        "roc_auc": round(float(roc_auc_score(y == positive, shares[:, place])), 4),
+        "roc_auc": round(float(roc_auc_score(y == positive, shares[:, positive])), 4),
     }
 
 

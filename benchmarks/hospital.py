@@ -1,6 +1,6 @@
 """The hospital study on simulated records: accuracy against epsilon and M, and what drives a class.
 
-    python benchmarks/hospital.py --work FOLDER [--seeds 0 1 2]
+    python benchmarks/hospital.py --work FOLDER [--seeds 0 1 2] [--maps 1 2 5 10]
 
 62 inputs, the power set of three conditions as classes, four of them kept by a public list, M = 2
 maps per class, no projection (``hospital_data.py`` makes the records: the original ones are not to
@@ -90,12 +90,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--maps", type=int, nargs="+", default=list(MAPS))
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     started, study, lines, kept = time.perf_counter(), Study.make(0), [], {}
     for seed in options.seeds:
-        for line, maps in fits(study, seed, options.work):
+        for line, maps in fits(study, seed, options.maps, options.work):
             lines.append(line)
             print(line, flush=True)
             if seed == options.seeds[0] and line["maps"] == USUAL_MAPS:
@@ -121,14 +122,16 @@ def main() -> None:
     write_png(features_figure(names, KEPT, columns), IMAGES / "hospital-features.png", force=True)
 
 
-def fits(study: Study, seed: int, work: Path) -> Iterator[tuple[dict[str, Any], Maps]]:
+def fits(
+    study: Study, seed: int, numbers: list[int], work: Path
+) -> Iterator[tuple[dict[str, Any], Maps]]:
     """All maps of one seed: over epsilon at the usual M, over M at the usual epsilon.
 
     Without privacy once only: there the seed matters little and time more.
     """
     wanted: list[tuple[float | None, int]] = [(epsilon, USUAL_MAPS) for epsilon in EPSILONS]
-    wanted += [(USUAL_EPSILON, n_maps) for n_maps in MAPS if n_maps != USUAL_MAPS]
-    wanted += [(None, n_maps) for n_maps in MAPS] if seed == 0 else []
+    wanted += [(USUAL_EPSILON, n_maps) for n_maps in numbers if n_maps != USUAL_MAPS]
+    wanted += [(None, n_maps) for n_maps in numbers] if seed == 0 else []
     for epsilon, n_maps in wanted:
         path = work / f"hospital-{epsilon}-{n_maps}-{seed}.maps"
         if not path.exists():

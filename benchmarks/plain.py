@@ -66,7 +66,7 @@ def plain_maps(
 
 
 def plain_network(
-    x: Array, y: Codes, n_classes: int, *, seed: int, epochs: int = 10, width: int = 128
+    x: Array, y: Codes, n_classes: int, *, seed: int, epochs: int = 5, width: int = 128
 ) -> nn.Module:
     """Three hidden layers of 128 units, as the paper's baseline; scaling is its first layer."""
     with torch.random.fork_rng():

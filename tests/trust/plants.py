@@ -226,7 +226,7 @@ def clipped_after_the_sum(prepared, held, batch, parameters):
     """Clips the sum of raw gradients instead of every row's."""
     query = prepared.query
     real = held.rows[batch].double() / query.space.levels
-    raw = query.model.at(parameters, torch.float64)(real, held.labels[batch])
+    raw = query.model.at(parameters, torch.float64)(real, held.labels[batch]).double()
     constant = torch.full((len(real), 1), query.space.real_constant, dtype=torch.float64)
     total = raw.T @ torch.cat([real, constant], dim=1)
     total *= min(1.0, query.clip / max(float(total.norm()), 1e-300))

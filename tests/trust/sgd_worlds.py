@@ -17,13 +17,14 @@ LEVELS = 255
 
 
 class Told:
-    """Coefficients are a strength times the row's first input, whatever the parameters."""
+    """Huge coefficients whatever the parameters, a thousand times larger for positive inputs."""
 
-    def __init__(self, strength=1e6, outputs=1):
-        self.strength, self.outputs = strength, outputs
+    def __init__(self, strength=1e6):
+        self.strength = strength
 
     def at(self, parameters, dtype):
-        return lambda rows, labels: (rows[:, :1] * self.strength).expand(-1, self.outputs)
+        sizes = torch.tensor([self.strength, 1e3 * self.strength], dtype=dtype)
+        return lambda rows, labels: sizes[(rows[:, :1] > 0).long()]
 
 
 class Recorder:

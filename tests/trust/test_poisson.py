@@ -78,18 +78,20 @@ def test_the_divisor_is_constant_and_public():
 
 
 WITHOUT, WITH = [0.0] * 3, [0.0] * 3 + [1.0]
-"""Three rows that pull one way; the canary pulls the other, with a gradient a million times C."""
+"""Three rows that pull one way; the canary pulls the other, a thousand times as hard."""
 
 
 def audited_at_rate_one(n=2_000):
     """Every step is one Gaussian: the lower bound on mu, and the claim."""
     query = query_of(rate=1.0, steps=1)
     (without, prepared), (seen, _) = (steps_of(xs, query, n, epsilon=4.0) for xs in (WITHOUT, WITH))
+    if seen.std() == 0:
+        return np.inf, 1 / prepared.multiplier
     found = max(mu_lower_gaussian(seen, without), mu_lower_clopper_pearson(seen, without))
-    return (np.inf if np.isnan(found) else found), 1 / prepared.multiplier
+    return found, 1 / prepared.multiplier
 
 
-def audited_with_sampling(n=1_500, rate=0.5, steps=4, epsilon=2.0):
+def audited_with_sampling(n=700, rate=0.5, steps=4, epsilon=2.0):
     """The lower bound on epsilon of whole runs by the likelihood ratio, and the claim."""
     query = query_of(rate=rate, steps=steps)
     odds = []
@@ -125,5 +127,5 @@ def test_a_canary_in_sampled_batches_is_seen_no_better_than_claimed():
 
 def test_the_audit_of_sampled_batches_can_see():
     """With a claim that is far too small the same audit objects."""
-    found, _ = audited_with_sampling(epsilon=12.0)
+    found, _ = audited_with_sampling(n=400, epsilon=12.0)
     assert found > 1.0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpgist.card import CAVEATS, column_facts
+from dpgist.card import CAVEATS, column_facts, round_up
 from dpgist.classify.maps import Maps
 from dpgist.errors import ArtefactError
 from dpgist.schema import Schema
@@ -20,11 +21,8 @@ def statement(maps: Maps, schema: Schema) -> dict[str, Any]:
     Privacy: a function of a released classifier.
     """
     n_classes, n_maps = maps.biases.shape
-    card = dict(maps.facts.get("card", {}))
-    if "guarantee" in card:  # written for gists; the promise is the same
-        card["guarantee"] = str(card["guarantee"]).replace("this gist", "this classifier")
     return {
-        **card,
+        **maps.facts.get("card", {}),
         "classifier": {
             "label": schema.label,
             "classes": list(maps.classes),
@@ -66,7 +64,7 @@ def _sections(card: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
 def _guarantee(card: Mapping[str, Any]) -> Iterator[str]:
     yield from _wrapped(card["guarantee"])
     yield f"relation {card['relation']}, epsilon {card['epsilon']:g}, delta {card['delta']:g}"
-    attack = 100 * card["membership_inference"]["by_epsilon"]
+    attack = 100 * _membership_bound(card["epsilon"], card["delta"])
     yield from _wrapped(
         "Membership inference: with a fifty-fifty prior and all other rows known, an attacker is "
         f"right at most {attack:.2f} % of the time."
@@ -102,6 +100,12 @@ def _made(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"dpgist {card['version']}"
     yield f"ledger {ledger['ledger_name']}, id {ledger['ledger_id']}, entry {ledger['sequence']}"
     yield f"ledger head {ledger['head']}"
+
+
+def _membership_bound(epsilon: float, delta: float) -> float:
+    """How often an attacker with a fifty-fifty prior can be right, rounded up."""
+    odds = math.exp(-epsilon)
+    return round_up(min(1.0, (1.0 + delta * odds) / (1.0 + odds)))
 
 
 def _wrapped(text: str) -> list[str]:

@@ -131,9 +131,7 @@ def fit_verb(
         rows=rows,
         random_state=seed,
     ).set_params(**{name: value for name, value in asked.items() if value is not None})
-    Setup(
-        model, facts, budget
-    )  # refuses settings that contradict each other, before anything is spent
+    Setup(model, facts, budget)  # refuses bad settings before anything is spent
     check_table(data, facts)
     if dry_run:
         typer.echo(f"ok: the header of {data} agrees with the schema; no row was read")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -98,6 +99,11 @@ class Space:
         """The constant input as it really is after rounding. Privacy: public."""
         return self.whole_constant / self.unit
 
+    @cached_property
+    def _real_projection(self) -> npt.NDArray[np.float64]:
+        """The projection's integers as float64, made once: every step multiplies by them."""
+        return np.asarray(self.projection, np.float64)
+
     def gains(self, rows: torch.Tensor) -> torch.Tensor:
         """Squared norms (n, groups) of integer rows as every group sees them, constant included.
 
@@ -180,7 +186,7 @@ class Space:
         grouped = products.reshape(self.groups, -1, self.inputs)
         high, low = np.divmod(grouped, _SPLIT)
         halves = [
-            np.matmul(half.astype(np.float64), self.projection.astype(np.float64)).astype(np.int64)
+            np.matmul(half.astype(np.float64), self._real_projection).astype(np.int64)
             for half in (high, low)
         ]
         whole: Integers = halves[0] * _SPLIT + halves[1]
