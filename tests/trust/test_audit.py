@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from dpgist.features.marked import Marked
 from dpgist.methods.hermite import Hermite
 from dpgist.methods.marginal import Marginal
 from dpgist.methods.pearl import Pearl
@@ -122,7 +123,9 @@ def log_odds(released, row_map_of, row, code):
     """How much a whole two-stage release speaks for one row against none, bins included."""
     evidence = 0.0
     for index, stage in enumerate(released.stages):
-        marks = [part[0].double().numpy() for part in row_map_of(released.stages[:index])(row)]
+        mapped = row_map_of(released.stages[:index])(row)
+        dense = [part.dense() if isinstance(part, Marked) else part for part in mapped]
+        marks = [part[0].double().numpy() for part in dense]
         marks.append(np.ones(1))  # the counts
         for part, mark in zip(stage.blocks, marks, strict=False):
             line = code if part.block.labelled else 0

@@ -25,6 +25,7 @@ NOT_APPLICABLE = {
     "check_classifiers_one_label": NOISY,
     "check_classifiers_train": NOISY,
     "check_fit_idempotent": NOISY,
+    "check_classifier_data_not_an_array": NOISY,
     "check_classifiers_classes": PUBLIC,
     "check_classifiers_regression_target": PUBLIC,
     "check_decision_proba_consistency": PUBLIC,
