@@ -104,5 +104,20 @@ def steps_of(xs, query, n_steps, *, epsilon):
     return np.array([gradient[0, 0] for gradient in follower.seen]) * scale, prepared
 
 
+def sampled_steps(x, query, n_steps, *, epsilon):
+    """The same for a table of one row, or of none (x is None), by the wall's own parts at once.
+
+    One exact sum with the row in the batch and one without; then a coin and a noise for each step.
+    """
+    prepared, held = prepared_of(query, epsilon), held_of([] if x is None else [x], query)
+    nowhere, parameters = np.zeros(0, np.int64), Recorder().parameters
+    sums = np.full(n_steps, sgd.clipped_sum(prepared, held, nowhere, parameters)[0, 0])
+    if x is not None:
+        inside = sgd.PoissonSampler(prepared.run.rate).draw(n_steps)
+        sums[inside] = sgd.clipped_sum(prepared, held, np.array([0]), parameters)[0, 0]
+    noisy = sgd.add_rounded_gaussian(sums, noise_std=prepared.noise_std)
+    return noisy / (grid_of(query) * query.clip), prepared
+
+
 def grid_of(query):
     return 2.0**BITS * query.space.unit

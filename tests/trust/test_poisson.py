@@ -10,7 +10,7 @@ from dpgist.privacy import sgd
 from dpgist.privacy.accounting import mu_of
 from dpgist.privacy.poisson import PoissonSampler, exact_rate
 from tests.trust.auditing import mu_lower_clopper_pearson, mu_lower_gaussian, upper_rate
-from tests.trust.sgd_worlds import grid_of, query_of, run, steps_of
+from tests.trust.sgd_worlds import grid_of, query_of, run, sampled_steps, steps_of
 
 ALPHA = 1e-6
 
@@ -91,26 +91,29 @@ def audited_at_rate_one(n=2_000):
     return found, 1 / prepared.multiplier
 
 
-def audited_with_sampling(n=700, rate=0.5, steps=4, epsilon=2.0):
-    """The lower bound on epsilon of whole runs by the likelihood ratio, and the claim."""
+def audited_with_sampling(n=1_000_000, rate=0.5, steps=4, epsilon=2.0):
+    """The lower bound on epsilon of runs by the likelihood ratio."""
     query = query_of(rate=rate, steps=steps)
     odds = []
-    for xs in (WITHOUT[:0], WITH[3:]):
-        seen, prepared = steps_of(xs, query, n * steps, epsilon=epsilon)
+    for x in (None, WITH[-1]):
+        seen, prepared = sampled_steps(x, query, n * steps, epsilon=epsilon)
         tilt = np.clip((seen - 0.5) / prepared.multiplier**2, -500, 500)
         odds.append(np.log1p(rate * np.expm1(tilt)).reshape(n, steps).sum(axis=1))
-    return epsilon_lower(*odds), epsilon
+    return epsilon_lower(*odds)
 
 
 def epsilon_lower(without, seen, delta=1e-5):
-    """Thresholds from the first halves, error rates bounded on the second."""
-    half, best = len(seen) // 2, 0.0
-    threshold = np.quantile(without[:half], 0.98)
-    alarms = upper_rate(np.sum(without[half:] > threshold), half)
-    missed = upper_rate(np.sum(seen[half:] <= threshold), half)
-    if missed < 1 - delta:
-        best = max(best, np.log(max(1 - missed - delta, 1e-12) / alarms))
-    return best
+    """The best threshold of the first halves; error rates bounded on the second."""
+    half = len(seen) // 2
+    thresholds = np.quantile(without[:half], 1 - np.geomspace(2e-5, 0.5, 30))
+    shown = [_shown(without[:half], seen[:half], at, delta) for at in thresholds]
+    return _shown(without[half:], seen[half:], thresholds[int(np.argmax(shown))], delta)
+
+
+def _shown(without, seen, threshold, delta):
+    alarms = upper_rate(np.sum(without > threshold), len(without))
+    missed = upper_rate(np.sum(seen <= threshold), len(seen))
+    return np.log(max(1 - missed - delta, 1e-12) / alarms)
 
 
 def test_a_canary_in_every_batch_is_seen_as_claimed_and_hardly_less():
@@ -121,11 +124,11 @@ def test_a_canary_in_every_batch_is_seen_as_claimed_and_hardly_less():
 
 
 def test_a_canary_in_sampled_batches_is_seen_no_better_than_claimed():
-    found, claim = audited_with_sampling()
-    assert found <= claim, f"epsilon of at least {found:.3f} shown, {claim:.3f} claimed"
+    found = audited_with_sampling(epsilon=2.0)
+    assert found <= 2.0, f"epsilon of at least {found:.3f} shown, 2 claimed"
+    assert found >= 0.8  # one threshold sees no more of many small steps: 1.1 to 1.2 measured
 
 
 def test_the_audit_of_sampled_batches_can_see():
-    """A run with little noise shows more than a claim of 1 would allow (1.75 +- 0.15 measured)."""
-    found, _ = audited_with_sampling(n=400, epsilon=40.0)
-    assert found > 1.0
+    """A run that costs three times the claim is objected to."""
+    assert audited_with_sampling(epsilon=6.0) > 2.0
