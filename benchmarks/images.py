@@ -4,6 +4,7 @@
     python benchmarks/images.py train mnist-1.gist --seeds 0 1 2 --test mnist-test.npz
     python benchmarks/images.py fid FOLDER --data mnist --test mnist-test.npz --inception FILE
     python benchmarks/images.py twelve FOLDER --data mnist --test mnist-test.npz
+    python benchmarks/images.py laptop --data mnist --epsilon 1 --folder NEW
 
 ``release`` reads ``$DPGIST_DATA`` (default ``../shared/data``) and writes a gist and, beside it,
 the test images: two small files from which ``train`` does the rest, on another machine if need be.
@@ -11,7 +12,8 @@ the test images: two small files from which ``train`` does the rest, on another 
 goes on from its last checkpoint if it was stopped in the middle of one; with ``--samples FOLDER``
 it keeps the synthetic images there. ``fid`` adds to each run the Frechet distance of its kept
 images to the test images; ``twelve`` trains the papers' 12 classifiers on kept images, one process
-each, and writes a file of its own (the slow four on 10,000 images, as in ``papers.py``).
+each, and writes a file of its own (the slow four on 10,000 images, as in ``papers.py``); ``laptop``
+times `dpgist synthesize` from images to images on this machine's processor, on a clock on the wall.
 
 The CNN is that of appendix F of
 "Functional Renyi Differential Privacy for Generative Modeling" (Jiang, Sun and Yu 2023), trained on
@@ -26,6 +28,9 @@ import functools
 import gzip
 import hashlib
 import json
+import resource
+import subprocess
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -50,7 +55,7 @@ IMAGES, LABELS = "{}-images-idx3-ubyte.gz", "{}-labels-idx1-ubyte.gz"
 
 
 def main() -> None:
-    """Run one of the two commands."""
+    """Run one of the commands."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True)
     release = commands.add_parser("release")
@@ -96,6 +101,14 @@ def main() -> None:
     twelve.add_argument("--seeds", type=int, nargs="+", default=[0])
     twelve.add_argument("--runs", type=Path, default=ROOT / "benchmarks/results/images.json")
     twelve.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/images_twelve.json")
+    laptop = commands.add_parser("laptop")
+    laptop.set_defaults(run=run_laptop)
+    laptop.add_argument("--data", choices=sorted(FOLDERS), required=True)
+    laptop.add_argument("--epsilon", type=float, required=True)
+    laptop.add_argument("--delta", type=float, default=1e-5)
+    laptop.add_argument("--seed", type=int, default=0, help="of the CNN")
+    laptop.add_argument("--folder", type=Path, required=True, help="what synthesize will write")
+    laptop.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/images_laptop.json")
     options = parser.parse_args()
     options.run(options)
 
@@ -192,6 +205,29 @@ def run_twelve(options: argparse.Namespace) -> None:
         names = ("data", "epsilon", "delta", "relation", "method", "gist", "seed", "machine")
         append(options.out, {**{name: run[name] for name in names}, "mean": mean, "scores": scores})
         print(f"{kept.name}: mean of 12 {mean:.4f}", flush=True)
+
+
+def run_laptop(options: argparse.Namespace) -> None:
+    """Time the command as a user gives it, then score what it wrote."""
+    folder = data_folder() / FOLDERS[options.data]
+    schema = ROOT / "benchmarks" / "schemas" / f"{FOLDERS[options.data]}.toml"
+    words = ["synthesize", folder / IMAGES.format("train"), "--schema", schema, "--device", "cpu"]
+    words += ["--epsilon", options.epsilon, "--delta", options.delta, "--out", options.folder]
+    call = [sys.executable, "-c", "from dpgist.cli import main; main()", *map(str, words)]
+    started = time.perf_counter()
+    subprocess.run(call, check=True)
+    seconds = time.perf_counter() - started
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    x = idx(folder / IMAGES.format("t10k"), head=16).reshape(-1, 28, 28)
+    test = x, idx(folder / LABELS.format("t10k"), head=8)
+    with np.load(options.folder / "synthetic.npz") as arrays:
+        train = arrays["x"], arrays["y"].astype(np.int64)
+    accuracy = cnn_accuracy(train, test, epochs=5, seed=options.seed, device="cpu")
+    names = ("data", "epsilon", "delta", "seed")
+    run = {name: getattr(options, name) for name in names} | {"relation": "add_remove"}
+    run |= {"wall_s": seconds, "cpu_s": spent.ru_utime + spent.ru_stime, "peak_kb": spent.ru_maxrss}
+    append(options.out, {**run, "cnn_accuracy": accuracy, "machine": describe()})
+    print(f"{seconds / 60:.1f} minutes, CNN {100 * accuracy:.2f} % on real test images")
 
 
 def classifier_accuracy(name: str, *, train: Any, test: Any, seed: int) -> float:
