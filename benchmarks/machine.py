@@ -21,12 +21,13 @@ def data_folder() -> Path:
 
 
 def describe() -> dict[str, Any]:
-    """Machine, versions and commit."""
+    """Machine, versions and commit; $DPGIST_COMMIT names it where a copy has no repository."""
     git = ["git", "-C", str(ROOT)]
     commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout
     dirty = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True).stdout
     return {
-        "commit": commit.strip() + ("+changes" if dirty.strip() else ""),
+        "commit": (commit.strip() or os.environ.get("DPGIST_COMMIT", ""))
+        + ("+changes" if dirty.strip() else ""),
         "processor": platform.machine(),
         "cores": os.cpu_count(),
         "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
