@@ -1,7 +1,7 @@
 """Locally linear maps on digits and clothes: accuracy on test images under a budget.
 
     python benchmarks/classify.py                       # every cell that the result file lacks
-    python benchmarks/classify.py --settings paper --data mnist --epsilon 2 --seeds 0
+    python benchmarks/classify.py --settings paper --data mnist --epsilon 2 --seeds 0 --jobs 2
 
 Reads ``$DPGIST_DATA``. Every finished run is written to ``benchmarks/results/classify.json`` at
 once, and a run that is there is not repeated; then the table is printed. The settings "ours" are
@@ -17,6 +17,8 @@ import gzip
 import itertools
 import json
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -127,15 +129,18 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=sorted(FOLDERS, reverse=True))
     parser.add_argument("--epsilon", nargs="+", type=float, default=[2.0, 0.5])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--table", action="store_true", help="only print what is there")
     options = parser.parse_args()
     cells = itertools.product(options.seeds, options.settings, options.data, options.epsilon)
-    for seed, settings, data, epsilon in [] if options.table else cells:
-        cell = {"settings": settings, "data": data, "epsilon": epsilon, "seed": seed}
-        if not is_there(known(), **cell):
-            result = run(settings, data, epsilon, seed)
+    names = ("seed", "settings", "data", "epsilon")
+    asked = [dict(zip(names, cell, strict=True)) for cell in cells if not options.table]
+    missing = [cell for cell in asked if not is_there(known(), **cell)]
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(run, **cell) for cell in missing]):
+            result = future.result()
             RESULTS.write_text(json.dumps({"runs": [*known(), result]}, indent=1) + "\n")
-            print(f"{cell}: {100 * result['accuracy']:.2f} %", flush=True)
+            print({name: result[name] for name in (*names, "accuracy")}, flush=True)
     table(known())
 
 
