@@ -8,6 +8,8 @@
 
 ``release`` reads ``$DPGIST_DATA`` (default ``../shared/data``) and writes a gist and, beside it,
 the test images: two small files from which ``train`` does the rest, on another machine if need be.
+With ``--held-out`` it releases the first 50,000 training images and tests on the other 10,000: that
+is where settings are chosen, given by ``--settings`` (JSON) or by a name in ``VARIANTS``.
 ``train`` appends every seed to the result file as it is done, skips seeds that it finds there, and
 goes on from its last checkpoint if it was stopped in the middle of one; with ``--samples FOLDER``
 it keeps the synthetic images there. ``fid`` adds to each run the Frechet distance of its kept
@@ -52,6 +54,16 @@ from dpgist.testing import NoNoise, rehearse
 
 FOLDERS = {"mnist": "mnist", "fashion": "fashion_mnist"}
 IMAGES, LABELS = "{}-images-idx3-ubyte.gz", "{}-labels-idx1-ubyte.gz"
+KEPT = 50_000
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "fine-pixels": {"sum_order": 16, "sum_scale": 0.07},
+    "narrow": {"product_order": 8, "product_scale": 0.4, "directions": 300},
+    "wide": {"product_order": 4, "product_scale": 1.0, "directions": 800},
+    "light-sum": {"sum_weight": 0.4},
+    "fine-light": {"sum_order": 16, "sum_scale": 0.07, "sum_weight": 0.5, "product_scale": 0.5},
+}
+"""Settings of Hermite for images that were compared on held-out training images."""
 
 
 def main() -> None:
@@ -65,6 +77,9 @@ def main() -> None:
     release.add_argument("--delta", type=float, default=1e-5)
     release.add_argument("--relation", default="replace_one")
     release.add_argument("--method", choices=sorted(METHODS), default="scattering")
+    what = "of the method: JSON, or the name of a variant"
+    release.add_argument("--settings", type=settings_of, default={}, help=what)
+    release.add_argument("--held-out", action="store_true", help="test on training images")
     release.add_argument("--nonprivate", action="store_true", help="a rehearsal without noise")
     release.add_argument("--seed", type=int, default=0, help="of the public features")
     release.add_argument("--out", type=Path, required=True)
@@ -116,7 +131,7 @@ def main() -> None:
 def run_release(options: argparse.Namespace) -> None:
     """Release the training images once; copy the test images into a small file."""
     refuse_bad_output(options.out)
-    folder = data_folder() / FOLDERS[options.data]
+    data, (x, y) = released_images(options), tested_images(options)
     schema = dg.Schema(
         name=options.data,
         columns=(
@@ -124,25 +139,52 @@ def run_release(options: argparse.Namespace) -> None:
             dg.CategoryColumn(name="label", values=tuple("0123456789")),
         ),
         label="label",
-        rows_about=60_000,
+        rows_about=KEPT if options.held_out else 60_000,
     )
     budget = dg.Budget(epsilon=options.epsilon, delta=options.delta, relation=options.relation)
-    method = METHODS[options.method]()
+    method = METHODS[options.method](**options.settings)
     ledger = dg.Ledger.in_memory(name=schema.name, budget=budget, max_rows_per_person=1)
     started = time.perf_counter()
-    images = folder / IMAGES.format("train")
     if options.nonprivate:
         public = {"public": "published images", "noise": NoNoise()}
-        gist = rehearse(images, schema, method, budget, **public, seed=options.seed)
+        gist = rehearse(data, schema, method, budget, **public, seed=options.seed)
     else:
-        gist = dg.release(images, schema, method, budget, ledger=ledger, seed=options.seed)
+        gist = dg.release(data, schema, method, budget, ledger=ledger, seed=options.seed)
     print(f"private pass: {time.perf_counter() - started:.1f} s", flush=True)
     gist.save(options.out)
-    test = options.out.with_name(f"{options.data}-test.npz")
-    x = idx(folder / IMAGES.format("t10k"), head=16).reshape(-1, 28, 28)
-    np.savez_compressed(test, x=x, y=idx(folder / LABELS.format("t10k"), head=8))
+    held_out = "-held-out" if options.held_out else ""
+    test = options.out.with_name(f"{options.data}{held_out}-test.npz")
+    np.savez_compressed(test, x=x, y=y)
     for path in (options.out, test):
         print(f"written: {path}, {path.stat().st_size:,} bytes")
+
+
+def settings_of(text: str) -> dict[str, Any]:
+    """A method's settings, by a variant's name or as they are."""
+    return VARIANTS[text] if text in VARIANTS else dict(json.loads(text))
+
+
+def released_images(options: argparse.Namespace) -> Any:
+    """What is released: the file of training images, or the first of them."""
+    if not options.held_out:
+        return data_folder() / FOLDERS[options.data] / IMAGES.format("train")
+    x, y = real_images(options.data, "train")
+    return {"x": x[:KEPT], "y": y[:KEPT]}
+
+
+def tested_images(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+    """What synthetic images will be tested on."""
+    if not options.held_out:
+        return real_images(options.data, "t10k")
+    x, y = real_images(options.data, "train")
+    return x[KEPT:], y[KEPT:]
+
+
+def real_images(name: str, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of a part ("train" or "t10k") of a data set."""
+    folder = data_folder() / FOLDERS[name]
+    x = idx(folder / IMAGES.format(part), head=16).reshape(-1, 28, 28)
+    return x, idx(folder / LABELS.format(part), head=8)
 
 
 def idx(path: Path, *, head: int) -> np.ndarray:
@@ -218,8 +260,7 @@ def run_laptop(options: argparse.Namespace) -> None:
     subprocess.run(call, check=True)
     seconds = time.perf_counter() - started
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    x = idx(folder / IMAGES.format("t10k"), head=16).reshape(-1, 28, 28)
-    test = x, idx(folder / LABELS.format("t10k"), head=8)
+    test = real_images(options.data, "t10k")
     with np.load(options.folder / "synthetic.npz") as arrays:
         train = arrays["x"], arrays["y"].astype(np.int64)
     accuracy = cnn_accuracy(train, test, epochs=5, seed=options.seed, device="cpu")

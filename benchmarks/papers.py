@@ -12,7 +12,8 @@ Other methods than merf have result files of their own, in ``benchmarks/results/
 
 The eight tables, ``marginals`` (discretised Adult and Census), ``grid`` and ``mixture5`` (both
 simulated) make their own synthetic rows, and tables leave them in ``--samples``. For images
-(``mnist``, ``fashion_mnist``) trained models are read from there: see ``images.py``.
+(``mnist``, ``fashion_mnist``) trained models are read from there: see ``images.py``. Their
+classifiers share ``--jobs`` processes, one run after the other.
 ``pearl-NAME`` (Adult, Credit and images) is PEARL with and without its critic, at epsilon 1; it
 leaves rows and models in ``--samples`` too.
 """
@@ -76,6 +77,7 @@ class Task:
     quick: bool
     samples: Path | None
     method: str = "merf"
+    jobs: int = 1
     more: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -99,15 +101,14 @@ class Task:
 
     def _run(self, progress: Callable[[str], None]) -> dict[str, Any]:
         place = {"column": self.column, "seed": self.seed, "progress": progress}
-        if self.file in images.NAMES:
-            files = {"samples": self.samples, "quick": self.quick}
-            return images.run_images(self.file, **place, **files)
+        files = {"samples": self.samples, "quick": self.quick}
+        if self.file in PEARL:
+            return pearl.run_pearl(self.file.removeprefix("pearl-"), **place, **self.more, **files)
         place["method"] = self.method
+        if self.file in images.NAMES:
+            return images.run_images(self.file, **place, **files, jobs=self.jobs)
         if self.file in mixtures.MIXTURES:
             return mixtures.run_mixture(self.file, **place, quick=self.quick)
-        if self.file in PEARL:
-            files = {"samples": self.samples, "quick": self.quick}
-            return pearl.run_pearl(self.file.removeprefix("pearl-"), **place, **self.more, **files)
         if self.file.startswith("marginals"):
             name = self.file.removeprefix("marginals-")
             return marginals.run_marginals(name, **self.more, **place, quick=self.quick)
@@ -160,7 +161,7 @@ def _tasks(options: argparse.Namespace) -> Iterator[Task]:
 
 def _tasks_of(part: str, column: str, seed: int, options: argparse.Namespace) -> Iterator[Task]:
     known = {"seed": seed, "quick": options.quick, "samples": options.samples}
-    known |= {"method": options.method}
+    known |= {"method": options.method, "jobs": options.jobs}
     asked = options.columns is not None
     if part == "marginals":
         wanted = column in marginals.COLUMNS or (asked and column not in (NONPRIVATE, REAL))
@@ -172,20 +173,24 @@ def _tasks_of(part: str, column: str, seed: int, options: argparse.Namespace) ->
         for critic in pearl.CRITICS if column == "1" or asked else ():
             yield Task(file=part, column=column, more={"critic": critic}, **known)
     elif part in images.NAMES:
-        if column in images.COLUMNS and images.available(part, column, seed, options.samples):
+        again = column == REAL and options.method != "merf"  # real images score the same
+        found = images.available(part, column, seed, options.samples)
+        if column in images.COLUMNS and found and not again:
             yield Task(file=part, column=column, **known)
     elif asked or column in tables.COLUMNS:
         yield Task(file=part, column=column, **known)
 
 
 def _finished(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, dict[str, Any]]]:
-    if jobs == 1:
-        yield from ((task, task.run()) for task in tasks)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(task.run): task for task in tasks}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+    """In turn, or by processes; those of images have processes of their own, so they come last."""
+    alone = [task for task in tasks if jobs == 1 or task.file in images.NAMES]
+    together = [task for task in tasks if task not in alone]
+    if together:
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            futures = {pool.submit(task.run): task for task in together}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+    yield from ((task, task.run()) for task in alone)
 
 
 if __name__ == "__main__":

@@ -2,15 +2,18 @@
 
 Samples from models ``NAME.COLUMN.SEED.model`` in the folder of samples, where ``images.py train
 --models`` has put them (on a machine with an accelerator), and reads the real images from the data
-folder. A model must state the column's own budget. Seed 0 has all 12 classifiers, the slow four
-(SVM, Ada, Bag, GBM) on 10,000 rows and marked so; other seeds have the eight fast ones.
+folder. A model must state the column's own budget and the method. Seed 0 has all 12 classifiers,
+the slow four (SVM, Ada, Bag, GBM) on 10,000 rows and marked so; other seeds have the fast ones.
 """
 
 from __future__ import annotations
 
+import functools
 import gzip
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +48,10 @@ def run_images(
     samples: Path | None,
     quick: bool,
     progress: Callable[[str], None],
+    method: str = dg.Merf.name,
+    jobs: int = 1,
 ) -> dict[str, Any]:
-    """Accuracy of every classifier on the 10,000 real test images."""
+    """Accuracy of every classifier on the 10,000 real test images, ``jobs`` of them at a time."""
     test, made = idx_images(name, "t10k"), {}
     most = 500 if quick else MOST_ROWS
     if column == REAL or samples is None:
@@ -55,18 +60,16 @@ def run_images(
     else:
         model = dg.read_model(_path(name, column, seed, samples))
         refuse_other_budget(model, column)
+        refuse_other_method(model, method)
         drawn = model.sample(most, seed=seed, kind="arrays")
         train = drawn["x"], drawn["y"].astype(np.int64)
         header = model.gist_header
         made = {"method": {header["method"]: header["settings"]}, "training": model.training}
     scores, started = {}, time.perf_counter()
-    for model in ("GNB", "BNB") if quick else TWELVE if seed == 0 else FAST:
-        begun = time.perf_counter()
-        found = guess(model, train, test[0], n_classes=10, seed=seed, effort=Effort())
-        accuracy = None if found.codes is None else float(np.mean(found.codes == test[1]))
-        took = round(time.perf_counter() - begun, 1)
-        scores[model] = {"accuracy": accuracy, "as": found.model, "why": found.why, "seconds": took}
-        progress(f"{found.model} {accuracy}")
+    names = ("GNB", "BNB") if quick else TWELVE if seed == 0 else FAST
+    for classifier, score in _scored(names, train, test, seed=seed, jobs=jobs):
+        scores[classifier] = score
+        progress(f"{score['as']} {score['accuracy']}")
     return {
         **identity(column, seed),
         "rows": {"train": len(train[1]), "test": len(test[1])},
@@ -74,6 +77,33 @@ def run_images(
         "scores": scores,
         "seconds": {"classify": round(time.perf_counter() - started, 1)},
     }
+
+
+def _scored(
+    names: Sequence[str], train: Images, test: Images, *, seed: int, jobs: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    score = functools.partial(_score, train=train, test=test, seed=seed)
+    if jobs == 1:
+        yield from zip(names, map(score, names), strict=True)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from zip(names, pool.map(score, names), strict=True)
+
+
+def _score(name: str, *, train: Images, test: Images, seed: int) -> dict[str, Any]:
+    """One classifier's accuracy on real images, and how it came about."""
+    begun = time.perf_counter()
+    found = guess(name, train, test[0], n_classes=10, seed=seed, effort=Effort())
+    accuracy = None if found.codes is None else float(np.mean(found.codes == test[1]))
+    took = round(time.perf_counter() - begun, 1)
+    return {"accuracy": accuracy, "as": found.model, "why": found.why, "seconds": took}
+
+
+def refuse_other_method(model: dg.Model, method: str) -> None:
+    """Refuse a model whose release was made by another method than the result file's."""
+    made = model.gist_header["method"]
+    if made != method:
+        raise ValueError(f"this model was made by method {made}, not by {method}")
 
 
 def refuse_other_budget(model: dg.Model, column: str) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from papers_data import DATA, SCHEMAS, load, protocol_split
-from papers_images import idx_images, refuse_other_budget
+from papers_images import idx_images, refuse_other_budget, refuse_other_method
 from papers_release import gist_of, identity, settings_of
 from papers_scores import table_scores
 from papers_tables import TRAINING, shares
@@ -139,6 +139,7 @@ def _run_images(
     if path is not None and path.exists():
         model = dg.read_model(path)
         refuse_other_budget(model, column)
+        refuse_other_method(model, dg.Pearl.name)
     else:
         images = {"x": x[:most], "y": y[:most].astype(str)}
         gist = gist_of(images, _schema(name), column, seed=seed, method=dg.Pearl())

@@ -136,6 +136,7 @@ def log_odds(released, row_map_of, row, code):
 TWO_STAGES = {
     "marginal": Marginal(most_leaves=16, most_bins=2),
     "pearl": Pearl(frequencies=3, scaling="modes", most_leaves=16),
+    "pearl by distance": Pearl(frequencies=3, scaling="distance"),
 }
 
 

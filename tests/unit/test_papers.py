@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -11,6 +13,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 papers_data = pytest.importorskip("papers_data")  # pandas and scikit-learn
+import papers  # noqa: E402
+import papers_images  # noqa: E402
 import papers_summary  # noqa: E402
 import results_page  # noqa: E402
 
@@ -93,6 +97,23 @@ def test_partial_and_rebuilt_data_are_not_counted():
     counted = [name for name in results_page.NAMES if results_page.is_counted(name)]
     assert len(counted) == 8
     assert not {"isolet", "epileptic"} & set(counted)
+
+
+@pytest.mark.parametrize("file", ["mnist", "pearl-adult", "pearl-mnist"])
+def test_a_task_hands_over_what_its_part_takes(monkeypatch, file):
+    """An autospec refuses whatever the real function would."""
+    for module, name in ((papers.images, "run_images"), (papers.pearl, "run_pearl")):
+        monkeypatch.setattr(module, name, create_autospec(getattr(module, name), return_value={}))
+    more = {"critic": "on"} if file in papers.PEARL else {}
+    task = papers.Task(file=file, column="1", seed=0, quick=True, samples=None, more=more)
+    assert task.run() == {}
+
+
+def test_a_model_of_another_method_is_not_scored_under_a_name_not_its_own():
+    model = SimpleNamespace(gist_header={"method": "merf"})
+    papers_images.refuse_other_method(model, "merf")
+    with pytest.raises(ValueError, match="made by method merf, not by hermite"):
+        papers_images.refuse_other_method(model, "hermite")
 
 
 @pytest.mark.data
