@@ -41,7 +41,7 @@ class FourierMap(nn.Module):
 
     def part(self, which: slice) -> FourierMap:
         """The map of some of the frequencies, which share their memory with this one."""
-        return FourierMap(self.frequencies[which].numpy())
+        return FourierMap(self.frequencies[which].cpu().numpy()).to(self.frequencies.device)
 
     def forward(self, rows: Tensor) -> Tensor:
         phases = rows.to(self.frequencies.dtype) @ self.frequencies.T
