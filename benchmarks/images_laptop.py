@@ -42,6 +42,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "steps": 3,
         "learning_rate": 2e-3,
     },
+    "half the batch, twice the steps, rate 8e-3": {"batch": 100, "steps": 2, "learning_rate": 8e-3},
+    "rate 16e-3": {"learning_rate": 16e-3},
+    "channels 128, rate 8e-3": {"channels": 128, "learning_rate": 8e-3},
     "twice the frequencies, rate 2e-3": {"frequencies": 2, "learning_rate": 2e-3},
     "half the frequencies, rate 2e-3": {"frequencies": 0.5, "learning_rate": 2e-3},
 }

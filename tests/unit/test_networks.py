@@ -58,6 +58,19 @@ def test_rows_of_a_table_are_such_as_the_schema_allows(training):
             assert np.abs(part[null]).max() < 1e-6
 
 
+@pytest.mark.parametrize("kind", ["conv", "upsampling", "residual"])
+def test_samples_of_the_papers_generators_reach_black_and_white(kind):
+    network = made(PICTURES, kind).eval()
+    last = [layer for layer in network.layers if hasattr(layer, "bias")][-1]
+    with torch.no_grad():
+        last.weight.zero_()
+        last.bias.copy_(torch.tensor([-4.0, 4.0, 0.0]))
+    rows = network.sample(np.zeros(5, np.int64), rng=np.random.default_rng(0))
+    near = 1 / (1 + np.exp(4)) if kind == "residual" else 0.0
+    wanted = np.array([near, 1 - near, 0.5]).repeat(8 * 12)
+    np.testing.assert_allclose(rows, np.tile(wanted, (5, 1)), atol=1e-6)
+
+
 def test_every_output_that_may_be_emitted_can_learn():
     network = made(MIXED, "network").train()
     towards = torch.randn(Encoder(MIXED).width, generator=seeded(1))
