@@ -5,6 +5,7 @@
     python benchmarks/images.py fid FOLDER --data mnist --test mnist-test.npz --inception FILE
     python benchmarks/images.py twelve FOLDER --data mnist --test mnist-test.npz
     python benchmarks/images.py laptop --data mnist --epsilon 1 --folder NEW
+    python benchmarks/images.py grid FOLDER/FILE.npz ... --out grid.png
 
 ``release`` reads ``$DPGIST_DATA`` (default ``../shared/data``) and writes a gist and, beside it,
 the test images: two small files from which ``train`` does the rest, on another machine if need be.
@@ -15,7 +16,8 @@ goes on from its last checkpoint if it was stopped in the middle of one; with ``
 it keeps the synthetic images there. ``fid`` adds to each run the Frechet distance of its kept
 images to the test images; ``twelve`` trains the papers' 12 classifiers on kept images, one process
 each, and writes a file of its own (the slow four on 10,000 images, as in ``papers.py``); ``laptop``
-times `dpgist synthesize` from images to images on this machine's processor, on a clock on the wall.
+times `dpgist synthesize` from images to images on this machine's processor, on a clock on the wall;
+``grid`` shows kept images of each run.
 
 The CNN is that of appendix F of
 "Functional Renyi Differential Privacy for Generative Modeling" (Jiang, Sun and Yu 2023), trained on
@@ -116,6 +118,11 @@ def main() -> None:
     twelve.add_argument("--seeds", type=int, nargs="+", default=[0])
     twelve.add_argument("--runs", type=Path, default=ROOT / "benchmarks/results/images.json")
     twelve.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/images_twelve.json")
+    grid = commands.add_parser("grid")
+    grid.set_defaults(run=run_grid)
+    grid.add_argument("samples", type=Path, nargs="+")
+    grid.add_argument("--runs", type=Path, default=ROOT / "benchmarks/results/images.json")
+    grid.add_argument("--out", type=Path, required=True)
     laptop = commands.add_parser("laptop")
     laptop.set_defaults(run=run_laptop)
     laptop.add_argument("--data", choices=sorted(FOLDERS), required=True)
@@ -269,6 +276,25 @@ def run_laptop(options: argparse.Namespace) -> None:
     run |= {"wall_s": seconds, "cpu_s": spent.ru_utime + spent.ru_stime, "peak_kb": spent.ru_maxrss}
     append(options.out, {**run, "cnn_accuracy": accuracy, "machine": describe()})
     print(f"{seconds / 60:.1f} minutes, CNN {100 * accuracy:.2f} % on real test images")
+
+
+def run_grid(options: argparse.Namespace) -> None:
+    """Draw eight kept images of every class, a panel for each run, under the run's own terms."""
+    from matplotlib.figure import Figure
+
+    runs = {samples_name(run): run for run in json.loads(options.runs.read_text())["runs"]}
+    figure = Figure(figsize=(3 * len(options.samples), 2.7))
+    for number, path in enumerate(options.samples, start=1):
+        with np.load(path) as arrays:
+            x, y = arrays["x"], arrays["y"]
+        places = np.concatenate([np.flatnonzero(y == code)[:8] for code in range(10)])
+        axis, run = figure.add_subplot(1, len(options.samples), number), runs[path.name]
+        tiles = x[places].reshape(10, 8, 28, 28).transpose(1, 2, 0, 3)
+        axis.imshow(tiles.reshape(8 * 28, 10 * 28), cmap="gray_r")
+        axis.set_title(f"ε = {run['epsilon']:g}, {run['relation']}", fontsize=9)
+        axis.axis("off")
+    figure.tight_layout()
+    figure.savefig(options.out, dpi=90)
 
 
 def classifier_accuracy(name: str, *, train: Any, test: Any, seed: int) -> float:
