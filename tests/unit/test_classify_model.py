@@ -68,7 +68,7 @@ def test_closed_form_norms_and_gradients_equal_autograds(projected):
     rows = whole.double() / 255
     a = model_of(projected).at(parameters, torch.float64)(rows, labels)
     grouped = a.reshape(20, space.groups, -1)
-    norms = space._norm(grouped, space.gains(whole)) / space.unit
+    norms = space._norm(grouped, space.gains(whole[:, None])) / space.unit
     for at in range(20):
         exact = gradient(parameters, rows[at], int(labels[at]), projected)
         assert float(norms[at]) == pytest.approx(float(exact.norm()), rel=1e-12)
