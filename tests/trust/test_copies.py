@@ -1,4 +1,4 @@
-"""T-COPIES: a row seen in several copies stays within the bound of one, though copies may cancel."""
+"""T-COPIES: a row in several copies stays within the bound of one, though copies may cancel."""
 
 import math
 from fractions import Fraction
@@ -134,9 +134,7 @@ class Rough:
 
 def copied_query(model=None, **more):
     schema = schema_of(INPUTS)
-    inputs = Inputs(
-        width=INPUTS, levels=LEVELS, centre=np.full(INPUTS, 0.5), gain=2.0, views=VIEWS
-    )
+    inputs = Inputs(width=INPUTS, levels=LEVELS, centre=np.full(INPUTS, 0.5), gain=2.0, views=VIEWS)
     facts = {"space": space_of(), "inputs": inputs, "clip": 0.5} | more
     return query_of(schema, model or Rough(), **facts)
 

@@ -16,7 +16,7 @@ from dpgist.privacy.private import Private
 from dpgist.privacy.sgd import GradientQuery
 from dpgist.sources import open_source
 
-MAPS, INPUTS, CONSTANT, SCALE = 3, 4, 0.2, 8.0
+MAPS, INPUTS, CONSTANT, SCALE, SHARPNESS = 3, 4, 0.2, 8.0, 1.5
 RNG = np.random.default_rng(3)
 PROJECTION = random_projections(MAPS, INPUTS, 2, rng=np.random.default_rng(0))
 
@@ -24,7 +24,12 @@ PROJECTION = random_projections(MAPS, INPUTS, 2, rng=np.random.default_rng(0))
 def model_of(projected):
     real = PROJECTION / SCALE if projected else None
     return LocallyLinearModel(
-        n_classes=2, maps=MAPS, temperature=0.7, constant=CONSTANT, projection=real
+        n_classes=2,
+        maps=MAPS,
+        temperature=0.7,
+        constant=CONSTANT,
+        sharpness=SHARPNESS,
+        projection=real,
     )
 
 
@@ -45,7 +50,7 @@ def loss(parameters, row, label, projected):
     seen = [x] * MAPS
     if projected:
         seen = [x @ torch.from_numpy(part / SCALE) for part in PROJECTION]
-    grouped = parameters.reshape(MAPS, 2, -1)
+    grouped = SHARPNESS * parameters.reshape(MAPS, 2, -1)
     g = torch.stack(
         [grouped[m, :, :-1] @ seen[m] + CONSTANT * grouped[m, :, -1] for m in range(MAPS)]
     )

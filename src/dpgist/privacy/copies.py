@@ -10,10 +10,11 @@ model's own over A, since the row's gradient is their mean) have the gradient an
 p outputs, c_a'c_b is off by at most p u |c_a||c_b| and the sum of A^2 terms by another A^2 u of
 |c_a||c_b||x_a||x_b|, u = 2^-53, in any order, to first order. So the computed N^2 is off by at most
 
-.. math:: (p + A^2)\,u\,S^2 \le 2^{-40.9} S^2, \qquad S = \sum_a |c_a||x_a|, \quad p \le 4096, A \le 9.
+.. math:: (p + A^2)\,u\,S^2 \le 2^{-40.9} S^2, \qquad S = \sum_a |c_a||x_a|,
 
-S^2 is a sum of non-negative numbers, known to a relative 2^-40. Hence integers c whose computed
-N^2 + 2^-40 S^2 is at most B^2 have a norm of at most B (1 + 2^-50). Rows that fail it are zero, and
+for p up to 4096 and A up to 9. S^2 is made of non-negative numbers and known to a relative 2^-40.
+Hence integers c whose computed N^2 + 2^-40 S^2 is at most B^2 have a norm of at most B (1 + 2^-50);
+2^-40.9 leaves room for what second order and the last roundings add. Rows that fail are zero, and
 so are rows with a coefficient above B/k: without cancelling no row has one, and below it the
 sums of a block are exact (:meth:`outer.Space.check`).
 
@@ -70,9 +71,7 @@ def clipped(
     return torch.where(inside[:, None, None], grid, 0.0)
 
 
-def _sizes(
-    coefficients: torch.Tensor, products: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _sizes(coefficients: torch.Tensor, products: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """N^2 and S of every row."""
     between = coefficients @ coefficients.mT
     squared = (between * products).sum(dim=(1, 2))

@@ -22,10 +22,11 @@ class Inputs:
               z = \mathrm{clip}(\mathrm{round}(\gamma\, v^\top P), -\ell, \ell)
 
     Symbols: x is a copy of the row: ``views`` (copies, width) name for every coordinate of every
-    copy the coordinate it is taken from, -1 for 0; None is the row alone. ``centre`` is c; ``fine`` is l0; ``mixing`` is P (width, inputs) or None for the
-    identity; ``gain`` is gamma; ``levels`` is l, and z stands for z/l. Only products and sums of
-    integers below 2^53 and roundings of single numbers occur, so the result of a row does not
-    depend on the rows beside it, nor on the order of a sum.
+    copy the coordinate it is taken from, -1 for 0; None is the row alone. ``centre`` is c;
+    ``fine`` is l0; ``mixing`` is P (width, inputs) or None for the identity; ``gain`` is gamma;
+    ``levels`` is l, and z stands for z/l. Only products and sums of integers below 2^53 and
+    roundings of single numbers occur, so the result of a row does not depend on the rows beside
+    it, nor on the order of a sum.
 
     Privacy: public; row-wise.
     """
