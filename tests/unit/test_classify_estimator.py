@@ -9,6 +9,7 @@ from dpgist.classify.descent import Descent
 from dpgist.classify.estimator import LocallyLinearMaps
 from dpgist.classify.maps import Maps
 from dpgist.classify.setup import Setup
+from dpgist.classify.statement import statement, statement_text
 from dpgist.classify.tables import array_schema
 from dpgist.errors import BudgetExceeded, DataError, PrivacyError
 from dpgist.privacy.ledger import Ledger
@@ -174,11 +175,13 @@ def test_copies_are_for_images_and_one_projection():
         LocallyLinearMaps(classes=[0, 1], copies=2, **QUICK).fit(images, y)
 
 
-def test_a_fit_on_copies_is_saved_and_explained(tmp_path):
+def test_a_fit_on_copies_is_saved_and_says_so(tmp_path):
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 256, (30, 4, 4), dtype=np.uint8), rng.integers(0, 2, 30)
     model = LocallyLinearMaps(classes=[0, 1], copies=5, **QUICK).fit(x, y)
     assert model.descended_.copies == 5
+    card = statement_text(statement(model.maps_, model.maps_.schema))
+    assert "trained on 5 moved copies of each image" in card
     model.save(tmp_path / "c")
     again = LocallyLinearMaps.load(tmp_path / "c")
     assert np.array_equal(again.predict_proba(x), model.predict_proba(x))

@@ -8,6 +8,7 @@ from tests.trust.worlds import budget_of, schema_of, table_of
 
 from dpgist.classify.model import LocallyLinearModel
 from dpgist.classify.projections import low_frequencies, random_projections
+from dpgist.classify.shifts import shifts
 from dpgist.encode import Encoder
 from dpgist.privacy import sgd
 from dpgist.privacy.inputs import Inputs
@@ -132,3 +133,17 @@ def test_low_frequencies_are_orthonormal_but_for_the_constant():
     expected[0, 0] = expected[10, 10] = 0.09
     assert np.allclose(gram, expected, atol=1e-12)
     assert np.allclose(matrix[:30, 0], 0.3 / np.sqrt(30))
+
+
+def test_copies_are_the_image_moved_by_a_pixel_with_nothing_beyond_the_edge():
+    image = np.arange(1.0, 25).reshape(2, 3, 4)
+    views = shifts(2, 3, 4, copies=9)
+    copies = np.where(views >= 0, image.ravel()[views], 0.0).reshape(9, 2, 3, 4)
+    np.testing.assert_array_equal(copies[0], image)
+    np.testing.assert_array_equal(copies[1][:, :, :-1], image[:, :, 1:])
+    np.testing.assert_array_equal(copies[4][:, 1:], image[:, :-1])
+    np.testing.assert_array_equal(copies[8][:, 1:, 1:], image[:, :-1, :-1])
+    assert (copies[1][:, :, -1] == 0).all()
+    assert (copies[4][:, 0] == 0).all()
+    assert len({copy.tobytes() for copy in copies}) == 9
+    np.testing.assert_array_equal(shifts(2, 3, 4, copies=5), views[:5])
