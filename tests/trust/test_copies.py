@@ -239,6 +239,8 @@ def test_what_the_error_was_not_counted_for_is_refused():
         space_of(10)
     with pytest.raises(ValueError, match="projection"):
         space_of(2, projection=np.ones((3, INPUTS, 2), np.int64))
+    with pytest.raises(ValueError, match="too long"):
+        space_of(2, projection_scale=2.0**30)
     with pytest.raises(ValueError, match="too small"):
         space_of(9, outputs=4096).check(1e-5)
     with pytest.raises(ValueError, match="number of copies"):

@@ -82,6 +82,15 @@ def test_all_active_filters_by_their_attention_are_the_weighted_filter(views):
     np.testing.assert_allclose(found.attention.sum(axis=2), 1.0)
 
 
+@pytest.mark.parametrize("views", [None, VIEWS])
+def test_a_map_that_nothing_attends_to_has_a_filter_all_the_same(views):
+    maps = replace(made_maps(9, views=views), temperature=1e6)
+    found = explain(maps, np.random.default_rng(1).normal(size=(4, 9)), top=5)
+    assert (found.attention == 0).any()
+    assert np.isfinite(found.filters).all()
+    assert (found.filters != 0).any(axis=3).all()
+
+
 def test_more_maps_than_there_are_gives_all_of_them():
     assert explain(made_maps(4, n_maps=2), np.zeros((1, 4))).active.shape == (1, 3, 2)
 

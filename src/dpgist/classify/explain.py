@@ -77,8 +77,10 @@ def explain(maps: Maps, x: npt.ArrayLike, *, top: int = TOP) -> Explanation:
     shown = np.zeros((*active.shape, maps.inputs))
     weighted = np.zeros((len(rows), len(maps.classes), maps.inputs))
     for copy, own in enumerate(each):
-        share = np.take_along_axis(own / (attention * len(each)), active, axis=2)
-        shown += maps.moved_back(share[..., None] * filters[places, active], copy)
+        share = np.full_like(own, 1 / len(each))  # stays where no copy attends to the map
+        np.divide(own, attention * len(each), out=share, where=attention > 0)
+        part = np.take_along_axis(share, active, axis=2)[..., None] * filters[places, active]
+        shown += maps.moved_back(part, copy)
         mean = np.einsum("nkm,kmi->nki", own, filters, optimize=True)
         weighted += maps.moved_back(mean, copy) / len(each)
     return Explanation(

@@ -70,6 +70,9 @@ class Space:
             raise ValueError("the constant must lie in 2^-10..2^10 and scales be positive")
         if not 1 <= self.copies <= several.MOST_COPIES:
             raise ValueError(f"a row may have 1 to {several.MOST_COPIES} copies")
+        longest = self.inputs * self.levels**2 + self.whole_constant**2
+        if self.copies > 1 and longest > _LARGEST_PRODUCT:
+            raise ValueError("copies are too long to be multiplied exactly; use a smaller constant")
         if self.projection is not None:
             self._check_projection(self.projection)
 
