@@ -6,10 +6,10 @@
 
 Simulates private training (``classify_simulation.py``) on all but the last 12,000 of MNIST's
 training rows and scores those 12,000; no test file is ever read. First every single change from
-the library's defaults; then, change by change in the order of what they gained alone, whatever
-improves the best so far and does no harm on FashionMNIST; at the end the defaults and the best once
-more with other seeds, on both. Reads ``--images FILE`` and ``--check FILE`` (each a
-``train-images-idx3-ubyte.gz`` with its labels beside it), else ``$DPGIST_DATA``.
+what the library's defaults were then; after that, change by change in the order of what they gained
+alone, whatever improves the best so far and does no harm on FashionMNIST; at the end the defaults
+and the best once more with other seeds, on both. Reads ``--images FILE`` and ``--check FILE`` (each
+a ``train-images-idx3-ubyte.gz`` with its labels beside it), else ``$DPGIST_DATA``.
 
 Noise multipliers are the library's own, kept in ``results/classify_search_noise.json``, so that a
 machine without the whole library can run the search.

@@ -26,7 +26,7 @@ SHIFTS = ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One way to train; the defaults are the library's.
+    """One way to train; the defaults are the library's at the time of the search.
 
     ``shifts`` copies of every row, moved by a pixel, are in the row's own gradient, or ``drawn`` of
     them at every step; the gradient is clipped as a whole, or copy by copy (``each``). ``tilt``

@@ -52,6 +52,7 @@ def _private(x: np.ndarray, y: np.ndarray, epsilon: float, projected: bool) -> M
         schema=SCHEMA,
         maps=int(SETTINGS["maps"]),
         temperature=SETTINGS["temperature"],
+        sharpness=1.0,
         steps=int(SETTINGS["steps"]),
         projection=_projection() if projected else None,
     )

@@ -108,9 +108,10 @@ def _check_what_was_written(dpgist, folder):
         (["--projection", "some"], "--projection"),
         (["--rate", "2"], "rate"),
         (["--clip", "0"], "clip"),
+        (["--copies", "5"], "a table has none"),
         (["--relation", "replace_one", "--ledger", "patients.ledger"], "relation"),
     ],
-    ids=["projection", "rate", "clip", "ledger"],
+    ids=["projection", "rate", "clip", "copies", "ledger"],
 )
 def test_bad_settings_are_refused_before_any_charge(dpgist, fit, patients, more, words):
     terms = ["--name", "patients", *BUDGET]

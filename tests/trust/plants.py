@@ -19,7 +19,8 @@ import dpgist as dg
 from dpgist import artefact, gist, workflow
 from dpgist.encode import Encoder
 from dpgist.features.marked import Marked
-from dpgist.privacy import curator, lattice, ledger, noise, rowmap, sensitivity, sgd
+from dpgist.privacy import copies, curator, lattice, ledger, noise, rowmap, sensitivity, sgd
+from dpgist.privacy.inputs import Inputs
 from dpgist.privacy.plan import COUNTS, HEALTH
 
 
@@ -225,13 +226,43 @@ def over_the_realised_batch(prepared, held, batch, rows, follower):
 def clipped_after_the_sum(prepared, held, batch, parameters):
     """Clips the sum of raw gradients instead of every row's."""
     query = prepared.query
-    real = held.rows[batch].double() / query.space.levels
-    raw = query.model.at(parameters, torch.float64)(real, held.labels[batch]).double()
+    copies = query.space.copies
+    real = held.rows[batch].flatten(0, 1).double() / query.space.levels
+    labels = held.labels[batch].repeat_interleave(copies)
+    raw = query.model.at(parameters, torch.float64)(real, labels).double() / copies
     constant = torch.full((len(real), 1), query.space.real_constant, dtype=torch.float64)
     total = raw.T @ torch.cat([real, constant], dim=1)
     total *= min(1.0, query.clip / max(float(total.norm()), 1e-300))
     scale = query.space.grid_bound(1.0)
     return (total * scale).to(torch.int64).numpy()
+
+
+_copied = Inputs.__call__
+_sizes = copies._sizes
+
+
+def without_cross_terms(coefficients, products):
+    """The norm as if copies were orthogonal."""
+    return _sizes(coefficients, torch.diag_embed(products.diagonal(dim1=1, dim2=2)))
+
+
+def each_copy_clipped_alone(coefficients, products, *, bound, **_):
+    """Every copy to the whole bound, instead of all of them together."""
+    norms = coefficients.norm(dim=2) * products.diagonal(dim1=1, dim2=2).sqrt()
+    return torch.trunc(coefficients * (bound / norms).clamp(max=1.0)[..., None]).nan_to_num()
+
+
+def without_a_check(coefficients, products, *, bound, spare, most):
+    """Trusts the norm in float64 of what may have cancelled."""
+    squared, _ = _sizes(coefficients, products)
+    scale = ((bound - spare) / squared.clamp(min=0).sqrt()).clamp(max=1.0)
+    return torch.trunc(coefficients * scale[:, None, None]).nan_to_num()
+
+
+def views_by_the_batch(self, rows):
+    """Shifts every copy by a number of all rows together."""
+    found = _copied(self, rows)
+    return np.roll(found, int(rows.sum() * 7), axis=2)
 
 
 PLANTS = [
@@ -273,5 +304,10 @@ PLANTS = [
     Plant("clip after the sum", sgd, "clipped_sum", clipped_after_the_sum, "T-POISSON"),
     Plant("gradients without noise", sgd, "add_rounded_gaussian", no_noise, "T-POISSON"),
     Plant("gradient noise x 0.7", sgd, "add_rounded_gaussian", scaled_noise(0.7), "T-POISSON"),
+    Plant("copies as if orthogonal", copies, "_sizes", without_cross_terms, "T-COPIES"),
+    Plant("each copy clipped alone", copies, "clipped", each_copy_clipped_alone, "T-COPIES"),
+    Plant("cancelled norms trusted", copies, "clipped", without_a_check, "T-COPIES"),
+    Plant("copies clipped after the sum", sgd, "clipped_sum", clipped_after_the_sum, "T-COPIES"),
+    Plant("views by the batch", Inputs, "__call__", views_by_the_batch, "T-COPIES"),
     Plant("slots differ", rowmap.PreparedMap, "__call__", slot_dependent, "T-ROWWISE"),
 ]

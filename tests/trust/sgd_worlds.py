@@ -46,10 +46,9 @@ def query_of(schema=None, model=None, *, rate=0.5, steps=4, rows=10, clip=1.0, *
         width=encoder.width, levels=LEVELS, centre=np.full(encoder.width, 0.5), gain=2.0
     )
     space = Space(outputs=1, inputs=encoder.width, levels=LEVELS, constant=2.0**-10)
-    facts = {"space": space, "model": model or Told(), "classes": (0, 1)} | more
+    facts = {"inputs": inputs, "space": space, "model": model or Told(), "classes": (0, 1)} | more
     return GradientQuery(
         encoder=encoder,
-        inputs=inputs,
         clip=clip,
         rate=rate,
         steps=steps,

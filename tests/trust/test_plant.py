@@ -10,6 +10,7 @@ import pytest
 
 from tests.trust import (
     test_audit,
+    test_copies,
     test_grid,
     test_ledger,
     test_noise,
@@ -58,6 +59,12 @@ CHECKS = {
         test_poisson.test_the_divisor_is_constant_and_public,
         test_poisson.test_a_canary_in_every_batch_is_seen_as_claimed_and_hardly_less,
         test_poisson.test_a_canary_in_sampled_batches_is_seen_no_better_than_claimed,
+    ],
+    "T-COPIES": [
+        test_copies.test_large_copies_that_agree_use_the_whole_bound,
+        test_copies.test_what_rounding_hides_when_copies_cancel_stays_within_the_bound,
+        test_copies.test_one_row_more_moves_the_sum_by_at_most_the_bound,
+        test_copies.test_copies_of_a_row_are_its_own_wherever_it_stands,
     ],
     "T-ROWWISE": [test_rowwise.test_the_built_in_map_gives_a_row_the_same_integers_in_every_slot],
 }

@@ -64,18 +64,20 @@ def squared_norm(space, grid_row, row):
 )
 def test_any_coefficients_become_a_gradient_within_the_bound(projected, numbers, row, clip):
     space = space_of(projected)
-    rows = torch.tensor([row])
-    grid = space.clipped(torch.tensor([numbers], dtype=torch.float64), space.gains(rows), clip=clip)
+    rows = torch.tensor([[row]])
+    found = torch.tensor([[numbers]], dtype=torch.float64)
+    grid = space.clipped(found, space.gains(rows), clip=clip)
     bound = Fraction(space.grid_bound(clip)) * (1 + Fraction(1, 2**40))
     assert bool((grid == grid.trunc()).all())
-    assert squared_norm(space, grid[0], row) <= bound**2
+    assert squared_norm(space, grid[0, 0], row) <= bound**2
 
 
 @pytest.mark.parametrize("projected", [False, True])
 def test_sums_are_exact_in_any_order_and_equal_the_sum_of_rows(projected):
     space, rng = space_of(projected), np.random.default_rng(1)
-    rows = torch.from_numpy(rng.integers(-255, 256, (500, 4)))
-    grid = space.clipped(torch.from_numpy(rng.normal(size=(500, 6))), space.gains(rows), clip=0.7)
+    rows = torch.from_numpy(rng.integers(-255, 256, (500, 1, 4)))
+    found = torch.from_numpy(rng.normal(size=(500, 1, 6)))
+    grid = space.clipped(found, space.gains(rows), clip=0.7)
     whole = space.gradient(*space.summed(grid, rows))
     order = torch.from_numpy(rng.permutation(500))
     assert np.array_equal(whole, space.gradient(*space.summed(grid[order], rows[order])))

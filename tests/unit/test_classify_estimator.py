@@ -9,6 +9,7 @@ from dpgist.classify.descent import Descent
 from dpgist.classify.estimator import LocallyLinearMaps
 from dpgist.classify.maps import Maps
 from dpgist.classify.setup import Setup
+from dpgist.classify.statement import statement, statement_text
 from dpgist.classify.tables import array_schema
 from dpgist.errors import BudgetExceeded, DataError, PrivacyError
 from dpgist.privacy.ledger import Ledger
@@ -129,16 +130,61 @@ def test_the_maps_are_the_function_that_was_trained(projection):
     parameters = rng.normal(size=tuple(setup.start.shape))
     rows = rng.integers(0, 256, (20, 16)) / 255
     whole = setup.inputs(rows)
-    seen = whole / setup.inputs.levels
+    seen = whole[:, 0] / setup.inputs.levels
     outputs = np.empty((20, 6))
     for output in range(6):
         part = seen
         if setup.projected is not None:
             part = seen @ (setup.projected[output // 2] / setup.space.projection_scale)
         outputs[:, output] = part @ parameters[output, :-1]
-    outputs += parameters[:, -1] * setup.space.real_constant
+    outputs = setup.sharpness * (outputs + parameters[:, -1] * setup.space.real_constant)
     responses = setup.maps(parameters, {}).responses(rows)
-    assert np.allclose(responses.swapaxes(1, 2).reshape(20, 6), outputs, atol=0.02)
+    assert np.allclose(
+        responses.swapaxes(1, 2).reshape(20, 6), outputs, atol=0.02 * setup.sharpness
+    )
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 4), (0, 5, 4, 3)])
+@pytest.mark.parametrize("copies", [5, 9])
+def test_copies_are_predicted_by_the_mean_of_what_was_trained_on(shape, copies):
+    rng = np.random.default_rng(0)
+    schema = array_schema(shape, classes=("0", "1"), low=0, high=1, name="t")
+    settings = LocallyLinearMaps(classes=[0, 1], copies=copies, centre=0.2, **QUICK)
+    setup = Setup(settings, schema, BUDGET)
+    parameters = rng.normal(size=tuple(setup.start.shape))
+    rows = rng.integers(0, 256, (20, int(np.prod(shape[1:])))) / 255
+    seen = setup.inputs(rows) / setup.inputs.levels
+    g = seen @ parameters[:, :-1].T + parameters[:, -1] * setup.space.real_constant
+    g = setup.sharpness * g.reshape(20, copies, 2, 2)
+    s = np.exp(setup.temperature * g)
+    scores = (s / s.sum(axis=2, keepdims=True) * g).sum(axis=2).mean(axis=1)
+    maps = setup.maps(parameters, {})
+    assert maps.n_copies == copies
+    assert np.allclose(maps.scores(rows), scores, atol=0.03)
+    assert np.abs(maps.scores(rows) - maps._score(rows)).max() > 0.1
+
+
+def test_copies_are_for_images_and_one_projection():
+    x, y = np.zeros((5, 4)), np.zeros(5)
+    with pytest.raises(ValueError, match="a table has none"):
+        LocallyLinearMaps(classes=[0, 1], copies=5, **QUICK).fit(x, y)
+    images = x.reshape(5, 2, 2)
+    with pytest.raises(ValueError, match="random projection"):
+        LocallyLinearMaps(classes=[0, 1], copies=5, projection=3, **QUICK).fit(images, y)
+    with pytest.raises(ValueError, match="one of"):
+        LocallyLinearMaps(classes=[0, 1], copies=2, **QUICK).fit(images, y)
+
+
+def test_a_fit_on_copies_is_saved_and_says_so(tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (30, 4, 4), dtype=np.uint8), rng.integers(0, 2, 30)
+    model = LocallyLinearMaps(classes=[0, 1], copies=5, **QUICK).fit(x, y)
+    assert model.descended_.copies == 5
+    card = statement_text(statement(model.maps_, model.maps_.schema))
+    assert "trained on 5 moved copies of each image" in card
+    model.save(tmp_path / "c")
+    again = LocallyLinearMaps.load(tmp_path / "c")
+    assert np.array_equal(again.predict_proba(x), model.predict_proba(x))
 
 
 def test_a_ledger_is_charged_and_refuses_the_second_fit():

@@ -63,6 +63,23 @@ def test_a_file_gives_the_same_maps_back(tmp_path, shape):
         maps.save(tmp_path / "c")
 
 
+VIEWS = np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, -1], [4, -1, -1, 0, 2]])
+
+
+def test_scores_are_the_mean_over_public_copies_of_the_input():
+    maps, plain = maps_of(views=VIEWS), maps_of()
+    copies = [[row[at] if at >= 0 else 0.0 for at in view] for view in VIEWS for row in ROWS]
+    expected = plain.scores(copies).reshape(3, 6, 3).mean(axis=0)
+    np.testing.assert_allclose(maps.scores(ROWS), expected, rtol=1e-12)
+    assert not np.allclose(expected, plain.scores(ROWS))
+
+
+def test_a_file_keeps_the_views(tmp_path):
+    maps = maps_of(views=VIEWS)
+    maps.save(tmp_path / "c")
+    assert np.array_equal(Maps.load(tmp_path / "c").scores(ROWS), maps.scores(ROWS))
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -71,6 +88,12 @@ def test_a_file_gives_the_same_maps_back(tmp_path, shape):
         {"weights": np.full((3, 4, 5), np.nan)},
         {"projection": np.zeros((5, 4))},
         {"projection": np.zeros((3, 5, 5))},
+        {"views": VIEWS[0]},
+        {"views": VIEWS[:, :4]},
+        {"views": VIEWS + 1},
+        {"views": VIEWS - 1},
+        {"views": np.zeros((1, 5), np.int64)},
+        {"views": VIEWS.astype(float)},
     ],
 )
 def test_arrays_that_do_not_fit_together_are_refused(tmp_path, change):

@@ -8,6 +8,7 @@ from tests.trust.worlds import budget_of, schema_of, table_of
 
 from dpgist.classify.model import LocallyLinearModel
 from dpgist.classify.projections import low_frequencies, random_projections
+from dpgist.classify.shifts import shifts
 from dpgist.encode import Encoder
 from dpgist.privacy import sgd
 from dpgist.privacy.inputs import Inputs
@@ -16,7 +17,7 @@ from dpgist.privacy.private import Private
 from dpgist.privacy.sgd import GradientQuery
 from dpgist.sources import open_source
 
-MAPS, INPUTS, CONSTANT, SCALE = 3, 4, 0.2, 8.0
+MAPS, INPUTS, CONSTANT, SCALE, SHARPNESS = 3, 4, 0.2, 8.0, 1.5
 RNG = np.random.default_rng(3)
 PROJECTION = random_projections(MAPS, INPUTS, 2, rng=np.random.default_rng(0))
 
@@ -24,7 +25,12 @@ PROJECTION = random_projections(MAPS, INPUTS, 2, rng=np.random.default_rng(0))
 def model_of(projected):
     real = PROJECTION / SCALE if projected else None
     return LocallyLinearModel(
-        n_classes=2, maps=MAPS, temperature=0.7, constant=CONSTANT, projection=real
+        n_classes=2,
+        maps=MAPS,
+        temperature=0.7,
+        constant=CONSTANT,
+        sharpness=SHARPNESS,
+        projection=real,
     )
 
 
@@ -45,7 +51,7 @@ def loss(parameters, row, label, projected):
     seen = [x] * MAPS
     if projected:
         seen = [x @ torch.from_numpy(part / SCALE) for part in PROJECTION]
-    grouped = parameters.reshape(MAPS, 2, -1)
+    grouped = SHARPNESS * parameters.reshape(MAPS, 2, -1)
     g = torch.stack(
         [grouped[m, :, :-1] @ seen[m] + CONSTANT * grouped[m, :, -1] for m in range(MAPS)]
     )
@@ -68,7 +74,7 @@ def test_closed_form_norms_and_gradients_equal_autograds(projected):
     rows = whole.double() / 255
     a = model_of(projected).at(parameters, torch.float64)(rows, labels)
     grouped = a.reshape(20, space.groups, -1)
-    norms = space._norm(grouped, space.gains(whole)) / space.unit
+    norms = space._norm(grouped, space.gains(whole[:, None])) / space.unit
     for at in range(20):
         exact = gradient(parameters, rows[at], int(labels[at]), projected)
         assert float(norms[at]) == pytest.approx(float(exact.norm()), rel=1e-12)
@@ -127,3 +133,17 @@ def test_low_frequencies_are_orthonormal_but_for_the_constant():
     expected[0, 0] = expected[10, 10] = 0.09
     assert np.allclose(gram, expected, atol=1e-12)
     assert np.allclose(matrix[:30, 0], 0.3 / np.sqrt(30))
+
+
+def test_copies_are_the_image_moved_by_a_pixel_with_nothing_beyond_the_edge():
+    image = np.arange(1.0, 25).reshape(2, 3, 4)
+    views = shifts(2, 3, 4, copies=9)
+    copies = np.where(views >= 0, image.ravel()[views], 0.0).reshape(9, 2, 3, 4)
+    np.testing.assert_array_equal(copies[0], image)
+    np.testing.assert_array_equal(copies[1][:, :, :-1], image[:, :, 1:])
+    np.testing.assert_array_equal(copies[4][:, 1:], image[:, :-1])
+    np.testing.assert_array_equal(copies[8][:, 1:, 1:], image[:, :-1, :-1])
+    assert (copies[1][:, :, -1] == 0).all()
+    assert (copies[4][:, 0] == 0).all()
+    assert len({copy.tobytes() for copy in copies}) == 9
+    np.testing.assert_array_equal(shifts(2, 3, 4, copies=5), views[:5])

@@ -1,6 +1,7 @@
 """Explanations: they add up to the score, and columns come out in their own units."""
 
 import datetime as dt
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -34,8 +35,8 @@ ROWS = {
 }
 
 
-def made_maps(inputs, *, n_maps=5, projected=False, seed=0, classes=("no", "maybe", "yes")):
-    rng = np.random.default_rng(seed)
+def made_maps(inputs, *, n_maps=5, projected=False, seed=0, views=None):
+    rng, classes = np.random.default_rng(seed), ("no", "maybe", "yes")
     features = 6 if projected else inputs
     return Maps(
         weights=rng.normal(size=(len(classes), n_maps, features)),
@@ -43,7 +44,11 @@ def made_maps(inputs, *, n_maps=5, projected=False, seed=0, classes=("no", "mayb
         temperature=0.7,
         classes=classes,
         projection=rng.normal(size=(n_maps, inputs, features)) if projected else None,
+        views=views,
     )
+
+
+VIEWS = np.stack([np.arange(9), np.r_[1:9, -1], np.r_[-1, 0:8], np.arange(9)[::-1]])
 
 
 @pytest.fixture
@@ -52,8 +57,9 @@ def encoded():
 
 
 @pytest.mark.parametrize("projected", [False, True])
-def test_contributions_and_offset_add_up_to_the_score(projected):
-    maps = made_maps(9, projected=projected)
+@pytest.mark.parametrize("views", [None, VIEWS])
+def test_contributions_and_offset_add_up_to_the_score(projected, views):
+    maps = made_maps(9, projected=projected, views=views)
     found = explain(maps, np.random.default_rng(1).normal(size=(4, 9)))
     total = found.contributions.sum(axis=2) + found.offsets
     np.testing.assert_allclose(total, found.scores, atol=1e-12)
@@ -67,6 +73,24 @@ def test_the_top_maps_are_the_most_attended_ones_in_order():
     np.testing.assert_array_equal(found.filters[3, 1, 0], maps.filters()[1, found.active[3, 1, 0]])
 
 
+@pytest.mark.parametrize("views", [None, VIEWS])
+def test_all_active_filters_by_their_attention_are_the_weighted_filter(views):
+    maps, x = made_maps(9, views=views), np.random.default_rng(1).normal(size=(4, 9))
+    found = explain(maps, x, top=5)
+    total = (found.attention[..., None] * found.filters).sum(axis=2)
+    np.testing.assert_allclose(total, found.weighted, atol=1e-12)
+    np.testing.assert_allclose(found.attention.sum(axis=2), 1.0)
+
+
+@pytest.mark.parametrize("views", [None, VIEWS])
+def test_a_map_that_nothing_attends_to_has_a_filter_all_the_same(views):
+    maps = replace(made_maps(9, views=views), temperature=1e6)
+    found = explain(maps, np.random.default_rng(1).normal(size=(4, 9)), top=5)
+    assert (found.attention == 0).any()
+    assert np.isfinite(found.filters).all()
+    assert (found.filters != 0).any(axis=3).all()
+
+
 def test_more_maps_than_there_are_gives_all_of_them():
     assert explain(made_maps(4, n_maps=2), np.zeros((1, 4))).active.shape == (1, 3, 2)
 
@@ -76,9 +100,10 @@ def test_inputs_of_another_width_are_refused():
         explain(made_maps(9), np.zeros((2, 8)))
 
 
-def test_taking_the_shared_filter_away_changes_no_probability():
-    maps, x = made_maps(9), np.random.default_rng(1).normal(size=(4, 9))
-    lean = Maps(weights=contrasts(maps), biases=maps.biases, temperature=0.7, classes=maps.classes)
+@pytest.mark.parametrize("views", [None, VIEWS])
+def test_taking_the_shared_filter_away_changes_no_probability(views):
+    maps, x = made_maps(9, views=views), np.random.default_rng(1).normal(size=(4, 9))
+    lean = replace(maps, weights=contrasts(maps))
     np.testing.assert_allclose(lean.probabilities(x), maps.probabilities(x), atol=1e-12)
     local = explain(lean, x).weighted
     np.testing.assert_allclose(local_contrasts(maps, explain(maps, x)), local, atol=1e-12)

@@ -43,10 +43,15 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         maps: linear maps for each class, M; 1 is private logistic regression.
-        temperature: the inverse temperature beta: how much the strongest map prevails.
+        temperature: the inverse temperature beta: how much the strongest map prevails; None is 0.2
+            for images and 0.4 for tables.
+        sharpness: what parameters are multiplied by, so that steps of one length go further; None
+            is 2 for images and 1 for tables.
         projection: "auto" takes low frequencies of images and the inputs themselves of tables;
             None the inputs themselves; a number D draws one random projection to D features for
             each map, as the paper does; a matrix (inputs, features) is a projection of your own.
+        copies: 5 or 9 see every image in so many copies, moved by a pixel: all of them are in its
+            one clipped gradient, and predictions are averaged over them. 1 sees it as it is.
         schema: the table's public description, with its label; None reads arrays X and y.
         classes: public names of the classes where there is no schema.
         low: smallest declared value of array columns; whatever is below is clipped.
@@ -75,8 +80,10 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         *,
         maps: int = 10,
-        temperature: float = 0.4,
+        temperature: float | None = None,
+        sharpness: float | None = None,
         projection: int | Floats | str | None = "auto",
+        copies: int = 1,
         schema: Schema | None = None,
         classes: Sequence[Any] | None = None,
         low: float = 0.0,
@@ -97,7 +104,9 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.maps = maps
         self.temperature = temperature
+        self.sharpness = sharpness
         self.projection = projection
+        self.copies = copies
         self.schema = schema
         self.classes = classes
         self.low = low

@@ -27,7 +27,9 @@ class Explanation:
     ``attention`` s and ``filters`` w (n, classes, top, inputs) in the space of the inputs;
     ``weighted`` is the mean filter, over all maps and not the top ones alone, (n, classes, inputs);
     ``contributions`` is ``weighted`` times the input, coordinate by coordinate; ``offsets`` is the
-    mean bias. Contributions and offset add up to ``scores`` exactly.
+    mean bias. Contributions and offset add up to ``scores`` exactly. Where scores are means over
+    copies T_a x of the input, so is all this: the weighted filter is the mean of T_a' w(T_a x),
+    attention is the mean over the copies, and so is a filter T_a' w_mk, weighted by attention.
 
     Privacy: the maps are inside the guarantee of their training rows; an explanation is as
     confidential as the input that it explains, and its ``repr`` shows nothing of that.
@@ -68,9 +70,19 @@ def explain(maps: Maps, x: npt.ArrayLike, *, top: int = TOP) -> Explanation:
         raise ValueError(f"inputs must be of shape (n, {maps.inputs}), one line for each")
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
-    attention, filters = maps.attention(rows), maps.filters()
+    each = np.stack([maps.attention(copy) for copy in maps.copies(rows)])
+    attention, filters = each.mean(axis=0), maps.filters()
     active = np.argsort(-attention, axis=2, kind="stable")[:, :, :top]
     places = np.arange(len(maps.classes))[None, :, None]
+    shown = np.zeros((*active.shape, maps.inputs))
+    weighted = np.zeros((len(rows), len(maps.classes), maps.inputs))
+    for copy, own in enumerate(each):
+        share = np.full_like(own, 1 / len(each))  # stays where no copy attends to the map
+        np.divide(own, attention * len(each), out=share, where=attention > 0)
+        part = np.take_along_axis(share, active, axis=2)[..., None] * filters[places, active]
+        shown += maps.moved_back(part, copy)
+        mean = np.einsum("nkm,kmi->nki", own, filters, optimize=True)
+        weighted += maps.moved_back(mean, copy) / len(each)
     return Explanation(
         inputs=rows,
         classes=maps.classes,
@@ -78,8 +90,8 @@ def explain(maps: Maps, x: npt.ArrayLike, *, top: int = TOP) -> Explanation:
         probabilities=maps.probabilities(rows),
         active=active,
         attention=np.take_along_axis(attention, active, axis=2),
-        filters=filters[places, active],
-        weighted=np.einsum("nkm,kmi->nki", attention, filters, optimize=True),
+        filters=shown,
+        weighted=weighted,
         offsets=(attention * maps.biases).sum(axis=2),
     )
 
@@ -103,5 +115,7 @@ def local_contrasts(maps: Maps, explanation: Explanation) -> Floats:
 
     Privacy: as the explanation.
     """
-    found: Floats = explanation.weighted - maps.filters().mean(axis=(0, 1))
+    shared = maps.filters().mean(axis=(0, 1))
+    moved = [maps.moved_back(shared, copy) for copy in range(maps.n_copies)]
+    found: Floats = explanation.weighted - np.mean(moved, axis=0)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ KIND = "classifier"
 """What the file of a classifier calls itself."""
 
 Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +34,11 @@ class Maps:
     Symbols: ``weights`` is w (classes, maps, features); ``biases`` is b (classes, maps);
     ``temperature`` is beta, the inverse temperature; ``projection`` is R, public: one for all maps
     (inputs, features), one for each (maps, inputs, features), or None where the maps act on the
-    inputs themselves. ``facts`` holds public JSON that travels with the maps: ``schema`` and
-    ``card``. Reference: Harder, Bauer and Park, "Interpretable and Differentially Private
-    Predictions" (AAAI 2020), eq. 1 to 3.
+    inputs themselves. ``views`` (copies, inputs) name for each coordinate of each public copy T_a x
+    of an input the coordinate it is taken from, -1 for 0; scores are then the mean of f_k(T_a x)
+    over the copies, and None is the input alone. ``facts`` holds public JSON that travels with the
+    maps: ``schema`` and ``card``. Reference: Harder, Bauer and Park, "Interpretable and
+    Differentially Private Predictions" (AAAI 2020), eq. 1 to 3.
 
     Privacy: a fitted classifier is already released; using it costs nothing.
     """
@@ -45,6 +48,7 @@ class Maps:
     temperature: float
     classes: tuple[str, ...]
     projection: Floats | None = None
+    views: Codes | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -67,7 +71,7 @@ class Maps:
         return None if known is None else Schema.from_dict(known)
 
     def responses(self, x: npt.ArrayLike) -> Floats:
-        """The maps' values g of inputs (n, inputs), as (n, classes, maps).
+        """The maps' values g of inputs (n, inputs) as they are, as (n, classes, maps).
 
         Privacy: row-wise; post-processing of a released classifier.
         """
@@ -82,20 +86,52 @@ class Maps:
         return found
 
     def attention(self, x: npt.ArrayLike) -> Floats:
-        """How much each map counts within its class, s, as (n, classes, maps).
+        """How much each map counts within its class, s, for inputs as they are: (n, classes, maps).
 
         Privacy: row-wise; post-processing of a released classifier.
         """
         return _attention(self.responses(x), self.temperature)
 
     def scores(self, x: npt.ArrayLike) -> Floats:
-        """The classes' scores f, as (n, classes).
+        """The classes' scores f, or their mean over the views, as (n, classes).
 
         Privacy: row-wise; post-processing of a released classifier.
         """
-        responses = self.responses(x)
+        found: Floats = np.mean([self._score(copy) for copy in self.copies(x)], axis=0)
+        return found
+
+    def _score(self, rows: Floats) -> Floats:
+        responses = self.responses(rows)
         found: Floats = (_attention(responses, self.temperature) * responses).sum(axis=2)
         return found
+
+    @property
+    def n_copies(self) -> int:
+        """Over how many copies of an input scores are averaged. Privacy: public."""
+        return 1 if self.views is None else len(self.views)
+
+    def copies(self, x: npt.ArrayLike) -> Iterator[Floats]:
+        """The copies T_a x of inputs (n, inputs), one after the other.
+
+        Privacy: row-wise; as confidential as the inputs.
+        """
+        rows = np.asarray(x, np.float64)
+        if self.views is None:
+            yield rows
+            return
+        for places in self.views:
+            yield np.where(places >= 0, rows[:, places], 0.0)
+
+    def moved_back(self, filters: Floats, copy: int) -> Floats:
+        """Filters (..., inputs) of a copy as filters of the input itself, T_a' w.
+
+        Privacy: as the filters.
+        """
+        if self.views is None:
+            return filters
+        places, back = self.views[copy], np.zeros_like(filters)
+        back[..., places[places >= 0]] = filters[..., places >= 0]
+        return back
 
     def probabilities(self, x: npt.ArrayLike) -> Floats:
         """The softmax of the scores, as (n, classes).
@@ -122,9 +158,11 @@ class Maps:
 
         Privacy: writes what is already released.
         """
-        tensors = {"weights": self.weights, "biases": self.biases}
+        tensors: dict[str, npt.NDArray[Any]] = {"weights": self.weights, "biases": self.biases}
         if self.projection is not None:
             tensors["projection"] = self.projection
+        if self.views is not None:
+            tensors["views"] = self.views
         payload = {
             "temperature": self.temperature,
             "classes": list(self.classes),
@@ -146,6 +184,7 @@ class Maps:
                 temperature=float(payload["temperature"]),
                 classes=tuple(map(str, payload["classes"])),
                 projection=tensors.get("projection"),
+                views=tensors.get("views"),
                 facts=dict(payload["facts"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError, DpgistError) as error:
@@ -171,4 +210,16 @@ def _check(maps: Maps) -> None:
     arrays = [maps.weights, maps.biases, *([] if projection is None else [projection])]
     if not (all(np.isfinite(array).all() for array in arrays) and np.isfinite(maps.temperature)):
         raise ValueError("weights, biases, projection and temperature must be finite")
+    if maps.views is not None:
+        _check_views(maps.views, maps.inputs)
     _ = maps.schema  # a schema that cannot be read raises here, not at the first explanation
+
+
+def _check_views(views: Codes, inputs: int) -> None:
+    """Refuse copies that are not made of the input's coordinates, each at most once."""
+    if views.ndim != 2 or not len(views) or views.shape[1] != inputs or views.dtype.kind != "i":
+        raise ValueError("views must be (copies, inputs) whole numbers")
+    for places in views:
+        counts = np.bincount(places[(places >= 0) & (places < inputs)], minlength=inputs)
+        if (places < -1).any() or (places >= inputs).any() or (counts > 1).any():
+            raise ValueError("a view must name coordinates of the input, each at most once, or -1")

@@ -6,6 +6,8 @@ With p the softmax of the scores f and y the row's class, the loss -log p_y has 
                  = (p_k - 1[y = k])\, s_{mk}\, (1 + \beta (g_{mk} - f_k)),
 
 and the gradient by w_mk is a_mk R_m' x, by b_mk it is a_mk: outer products, as DP-SGD wants them.
+Parameters are the maps over a public ``sharpness``: the larger it is, the further a step of the
+same length goes, and the more of the gradients are at the clip bound.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ import torch
 class LocallyLinearModel:
     """M maps for each of K classes; outputs are ordered map by map, a class after the other.
 
-    ``constant`` multiplies the biases; ``projection`` (maps, inputs, features) is public, in real
-    units, or None.
+    ``sharpness`` multiplies the parameters, ``constant`` the biases among them; ``projection``
+    (maps, inputs, features) is public, in real units, or None.
 
     Privacy: public; the gradient is row-wise.
     """
@@ -32,6 +34,7 @@ class LocallyLinearModel:
     maps: int
     temperature: float
     constant: float
+    sharpness: float = 1.0
     projection: npt.NDArray[np.float64] | None = None
 
     def at(
@@ -41,12 +44,13 @@ class LocallyLinearModel:
 
         Privacy: row-wise.
         """
-        filters = self._filters(parameters[:, :-1]).to(dtype).T.contiguous()
-        biases = (parameters[:, -1] * self.constant).to(dtype)
+        sharp = parameters * self.sharpness
+        filters = self._filters(sharp[:, :-1]).to(dtype).T.contiguous()
+        biases = (sharp[:, -1] * self.constant).to(dtype)
 
         def coefficients(rows: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
             responses = torch.addmm(biases, rows, filters)
-            return self._coefficients(responses, labels)
+            return self.sharpness * self._coefficients(responses, labels)
 
         return coefficients
 

@@ -30,6 +30,7 @@ def statement(maps: Maps, schema: Schema) -> dict[str, Any]:
             "inverse_temperature": maps.temperature,
             "inputs": maps.inputs,
             "features": maps.weights.shape[2],
+            "copies": maps.n_copies,
             "numbers": n_classes * n_maps * (maps.weights.shape[2] + 1),
         },
         "declared_public": {"schema": schema.to_dict()},
@@ -85,6 +86,8 @@ def _classifier(shape: Mapping[str, Any]) -> Iterator[str]:
         f"{shape['maps']} maps per class, inverse temperature {shape['inverse_temperature']:g}, "
         f"{shape['inputs']} inputs, {shape['features']} features, {shape['numbers']:,} numbers"
     )
+    if shape["copies"] > 1:
+        yield f"trained on {shape['copies']} moved copies of each image; scores are their mean"
 
 
 def _declared(card: Mapping[str, Any]) -> Iterator[str]:

@@ -8,7 +8,9 @@ so are the coefficients once they are clipped. Then a row's norm,
 
 needs no gradient (``R`` is a public projection of integers, one for each group m of outputs, or
 none), and the sum over a batch is a matrix product of integers, which float64 carries out exactly,
-in any order. No error of summation has to be bounded, and no gradient of a row is ever made.
+in any order. No error of summation has to be bounded, and no gradient of a row is ever made. A row
+that is seen in several public copies has the mean of their gradients, and is clipped as one
+(:mod:`copies`).
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from dpgist.privacy import copies as several
+
 BLOCK_ROWS = 512
-"""Rows in every block of a batch, padded: one fixed shape, so that slots cannot differ."""
+"""Rows in every block of a batch, copies counted, padded: one fixed shape for every slot."""
 
 BITS = 26
 """Coefficients lie on the grid 2^-26."""
@@ -42,7 +46,8 @@ class Space:
     An input in [-1, 1] is an integer in [-levels, levels]. ``projection`` (groups, inputs,
     features) holds integers that stand for multiples of ``1/projection_scale``; the outputs are
     then ordered group by group. ``constant`` is the value of the constant input. Parameters are
-    (outputs, features + 1), the last column for the constant.
+    (outputs, features + 1), the last column for the constant. A row comes in ``copies``, each
+    (inputs,); several of them need one group of outputs.
 
     Privacy: public.
     """
@@ -53,6 +58,7 @@ class Space:
     constant: float
     projection: Integers | None = None
     projection_scale: float = 1.0
+    copies: int = 1
 
     def __post_init__(self) -> None:
         if not (1 <= self.levels <= _MOST_LEVELS and 1 <= self.outputs <= _MOST_OUTPUTS):
@@ -62,12 +68,19 @@ class Space:
             )
         if not (2.0**-10 <= self.constant <= 2.0**10 and self.projection_scale > 0):
             raise ValueError("the constant must lie in 2^-10..2^10 and scales be positive")
+        if not 1 <= self.copies <= several.MOST_COPIES:
+            raise ValueError(f"a row may have 1 to {several.MOST_COPIES} copies")
+        longest = self.inputs * self.levels**2 + self.whole_constant**2
+        if self.copies > 1 and longest > _LARGEST_PRODUCT:
+            raise ValueError("copies are too long to be multiplied exactly; use a smaller constant")
         if self.projection is not None:
             self._check_projection(self.projection)
 
     def _check_projection(self, projection: Integers) -> None:
         if projection.ndim != 3 or projection.shape[1] != self.inputs:
             raise ValueError("a projection must be (groups, inputs, features)")
+        if self.copies > 1:
+            raise ValueError("copies of a row cannot be combined with a projection for each group")
         if self.outputs % len(projection):
             raise ValueError("every group of the projection needs the same number of outputs")
         largest = int(np.abs(projection).max(initial=0)) * self.inputs
@@ -83,6 +96,11 @@ class Space:
     def features(self) -> int:
         """Columns of the parameters but for the constant's. Privacy: public."""
         return self.inputs if self.projection is None else self.projection.shape[2]
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block, each with all its copies. Privacy: public."""
+        return BLOCK_ROWS // self.copies
 
     @property
     def unit(self) -> float:
@@ -105,10 +123,16 @@ class Space:
         return np.asarray(self.projection, np.float64)
 
     def gains(self, rows: torch.Tensor) -> torch.Tensor:
-        """Squared norms (n, groups) of integer rows as every group sees them, constant included.
+        """What norms need to know of integer rows (n, copies, inputs), constant included.
+
+        Of one copy its squared norm as every group sees it, (n, groups); of several their inner
+        products (n, copies, copies).
 
         Privacy: row-wise and exact; as private as the rows.
         """
+        if self.copies > 1:
+            return several.gram(rows, self.whole_constant)
+        rows = rows[:, 0]
         if self.projection is None:
             squares = rows.to(torch.float64).square().sum(dim=1, keepdim=True)
         else:
@@ -135,27 +159,49 @@ class Space:
         largest = self.grid_bound(clip) / self.whole_constant
         if not 0 < clip < math.inf or BLOCK_ROWS * largest * self.levels > _LARGEST_PRODUCT:
             raise ValueError(f"a clip bound of {clip:g} is too large for sums to be exact")
-        if self.grid_bound(clip) < 2**12:
+        spare = self._spare if self.copies > 1 else 0.0
+        if self.grid_bound(clip) < max(2**12, 8 * spare):
             raise ValueError(f"a clip bound of {clip:g} is too small for the grid")
 
     def clipped(
         self, coefficients: torch.Tensor, gains: torch.Tensor, *, clip: float
     ) -> torch.Tensor:
-        r"""Integer coefficients (n, outputs) whose rows' gradients have norm at most the bound.
+        r"""Integer coefficients (n, copies, outputs) of gradients with norms of at most the bound.
+
+        A row's gradient is the mean over its copies; the integers are of its summands.
 
         Guarantee: for any coefficients, NaN and infinite ones too, and the true gains, a returned
         row's gradient has a norm of at most ``grid_bound(clip) * (1 + 2**-40)``: it is checked on
         the integers themselves, by sums of non-negative numbers whose relative error in float64 is
-        below 2^-41; a row that fails is zero.
+        below 2^-41, or for several copies as :mod:`copies` proves; a row that fails is zero.
 
         Privacy: row by row.
         """
+        if self.copies > 1:
+            bound = self.grid_bound(clip)
+            return several.clipped(
+                coefficients.to(torch.float64) * (2.0**BITS / self.copies),
+                gains,
+                bound=bound,
+                spare=self._spare,
+                most=bound / self.whole_constant,
+            )
         grouped = coefficients.to(torch.float64).reshape(len(gains), self.groups, -1)
         norm = self._norm(grouped, gains) / self.unit
         scale = torch.where(norm <= clip, 1.0, clip / (norm * _SHRINK))
         grid = torch.trunc(grouped * (scale * 2.0**BITS)[:, None, None])
         inside = self._norm(grid, gains) <= self.grid_bound(clip)  # false for NaN
-        return torch.where(inside[:, None, None], grid, 0.0).reshape(len(gains), -1)
+        return torch.where(inside[:, None, None], grid, 0.0).reshape(len(gains), 1, -1)
+
+    @property
+    def _spare(self) -> float:
+        return several.margin(
+            outputs=self.outputs,
+            copies=self.copies,
+            inputs=self.inputs,
+            levels=self.levels,
+            constant=self.whole_constant,
+        )
 
     @staticmethod
     def _norm(grouped: torch.Tensor, gains: torch.Tensor) -> torch.Tensor:
@@ -166,10 +212,11 @@ class Space:
 
         Privacy: private until noise is added.
         """
-        if len(rows) > BLOCK_ROWS:
-            raise ValueError(f"a block has at most {BLOCK_ROWS} rows")
-        products = grid.T @ rows.to(torch.float64)
-        return products.to(torch.int64).numpy(), grid.sum(dim=0).to(torch.int64).numpy()
+        if len(rows) > self.block_rows:
+            raise ValueError(f"a block has at most {self.block_rows} rows")
+        flat = grid.flatten(0, 1)
+        products = flat.T @ rows.flatten(0, 1).to(torch.float64)
+        return products.to(torch.int64).numpy(), flat.sum(dim=0).to(torch.int64).numpy()
 
     def gradient(self, products: Integers, alone: Integers) -> Integers:
         """The summed gradient (outputs, features + 1) in integers, projected exactly.

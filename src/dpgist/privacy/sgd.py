@@ -11,7 +11,9 @@ noise like any other.
 **Sensitivity.** With the same coins for the other rows, one row more changes the integer sum by
 that row's integers alone, whose norm the wall has checked: at most C(1 + 2^-40) in the units of the
 clip bound C. PRIVACY ruling 8 allows for errors 2e of summation and g sqrt(p) of rounding; both
-are zero here, because coefficients and inputs are integers before they are multiplied.
+are zero here, because coefficients and inputs are integers before they are multiplied. A row may be
+seen in several public copies; its gradient is their mean, clipped once as a whole (:mod:`copies`),
+so the copies cost no privacy.
 
 **What is trusted.** Not the model's numbers: the wall computes every norm itself, so a wrong or
 mad coefficient costs utility only. That a row's coefficients depend on that row, its label and
@@ -41,7 +43,7 @@ from dpgist.privacy.inputs import Inputs
 from dpgist.privacy.ledger import Ledger, LedgerStamp
 from dpgist.privacy.noise import LARGEST_STD, add_rounded_gaussian
 from dpgist.privacy.opening import opened
-from dpgist.privacy.outer import BITS, BLOCK_ROWS, Space
+from dpgist.privacy.outer import BITS, Space
 from dpgist.privacy.plan import Budget, Relation
 from dpgist.privacy.poisson import PoissonSampler, exact_rate
 from dpgist.privacy.private import Private
@@ -69,8 +71,9 @@ class Model(Protocol):
     def at(self, parameters: torch.Tensor, dtype: torch.dtype) -> Coefficients:
         """The function (rows, labels) -> d loss / d outputs, row by row, at these parameters.
 
-        ``rows`` (n, inputs) are of ``dtype``, in [-1, 1]; ``labels`` (n,) are places in the list
-        of classes, 0 for padding. Privacy: parameters are released.
+        ``rows`` (n, inputs) are of ``dtype``, in [-1, 1], the copies of a row one after the other;
+        ``labels`` (n,) are places in the list of classes, 0 for padding. Privacy: parameters are
+        released.
         """
         ...
 
@@ -128,6 +131,7 @@ class Descended:
     rate: float
     steps: int
     clip: float
+    copies: int
     rows: float
     rows_source: str
     epsilon_alone: float
@@ -175,6 +179,8 @@ class Prepared:
             raise PrivacyError("the query was made for another schema than the release names")
         if query.inputs.outputs != query.space.inputs or query.inputs.levels != query.space.levels:
             raise ValueError("inputs and space do not fit together")
+        if query.inputs.copies != query.space.copies:
+            raise ValueError("inputs give another number of copies than the space expects")
         query.space.check(query.clip)
         self.query, self.budget, self.per_person = query, budget, schema.max_rows_per_person
         self.run = Run(
@@ -234,6 +240,7 @@ class Prepared:
             rate=self.run.rate,
             steps=self.run.steps,
             clip=self.query.clip,
+            copies=self.query.space.copies,
             rows=rows,
             rows_source=known if self.query.rows is None else "declared",
             epsilon_alone=epsilon_by_pld(self.run, self.multiplier, self.budget.delta),
@@ -245,10 +252,11 @@ class Prepared:
         In float32 if it is row-wise there, else in float64, else refused.
         """
         rng = np.random.Generator(np.random.Philox(_TEST_SEED))
-        levels, shape = self.query.space.levels, (BLOCK_ROWS, self.query.space.inputs)
-        rows = torch.from_numpy(rng.integers(-levels, levels + 1, shape))
-        labels = torch.from_numpy(rng.integers(0, len(self.query.classes), BLOCK_ROWS))
-        gains = self.query.space.gains(rows)
+        space = self.query.space
+        shape = (space.block_rows, space.copies, space.inputs)
+        rows = torch.from_numpy(rng.integers(-space.levels, space.levels + 1, shape))
+        labels = torch.from_numpy(rng.integers(0, len(self.query.classes), space.block_rows))
+        gains = space.gains(rows)
         for self.dtype in (torch.float32, torch.float64):
             if _same_in_every_slot(self.integers(parameters), rows, labels, gains):
                 return
@@ -266,12 +274,13 @@ class Prepared:
         coefficients = self.query.model.at(parameters, self.dtype)
 
         def clipped(rows: torch.Tensor, labels: torch.Tensor, gains: torch.Tensor) -> torch.Tensor:
-            real = rows.to(self.dtype) / space.levels
-            found = coefficients(real, labels.clamp(min=0))
-            if found.shape != (len(rows), space.outputs):
+            real = rows.flatten(0, 1).to(self.dtype) / space.levels
+            found = coefficients(real, labels.clamp(min=0).repeat_interleave(space.copies))
+            if found.shape != (len(real), space.outputs):
                 raise PrivacyError("the model gives another number of coefficients than declared")
-            grid = space.clipped(found, gains, clip=clip)
-            return torch.where(labels[:, None] >= 0, grid, 0.0)
+            shaped = found.reshape(len(rows), space.copies, space.outputs)
+            grid = space.clipped(shaped, gains, clip=clip)
+            return torch.where(labels[:, None, None] >= 0, grid, 0.0)
 
         return clipped
 
@@ -279,7 +288,7 @@ class Prepared:
 def _same_in_every_slot(
     integers: _Integers, rows: torch.Tensor, labels: torch.Tensor, gains: torch.Tensor
 ) -> bool:
-    """Each row in three slots with other neighbours, and two rows in all slots at once."""
+    """Each row with its copies in three slots with other neighbours, and two in all at once."""
 
     def at(slots: torch.Tensor) -> torch.Tensor:
         return integers(rows[slots], labels[slots], gains[slots])
@@ -316,7 +325,7 @@ def _descend(source: Source, prepared: Prepared, follower: Follower) -> float:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Held:
-    """Rows as integers, and labels as places in the list of classes, -1 for any other.
+    """Rows as integers (n, copies, inputs), labels as places in the list of classes, or -1.
 
     Privacy: private; lives inside the wall for the length of one run.
     """
@@ -359,11 +368,11 @@ def clipped_sum(
     space, integers = prepared.query.space, prepared.integers(parameters)
     products = np.zeros((space.outputs, space.inputs), np.int64)
     alone = np.zeros(space.outputs, np.int64)
-    for start in range(0, len(batch), BLOCK_ROWS):
-        chosen = torch.from_numpy(batch[start : start + BLOCK_ROWS])
-        rows = torch.zeros(BLOCK_ROWS, space.inputs, dtype=torch.float64)
-        labels = torch.full((BLOCK_ROWS,), -1)
-        gains = torch.ones(BLOCK_ROWS, space.groups, dtype=torch.float64)
+    for start in range(0, len(batch), space.block_rows):
+        chosen = torch.from_numpy(batch[start : start + space.block_rows])
+        rows = torch.zeros(space.block_rows, space.copies, space.inputs, dtype=torch.float64)
+        labels = torch.full((space.block_rows,), -1)
+        gains = torch.ones(space.block_rows, *held.gains.shape[1:], dtype=torch.float64)
         rows[: len(chosen)], labels[: len(chosen)] = held.rows[chosen], held.labels[chosen]
         gains[: len(chosen)] = held.gains[chosen]
         more, more_alone = space.summed(integers(rows, labels, gains), rows)
@@ -384,11 +393,12 @@ class _Gathering:
         self._places[list(query.classes)] = np.arange(len(query.classes))
 
     def __call__(self, blocks: Iterable[Mapping[str, Any]]) -> Held:
-        rows = [np.zeros((0, self._query.inputs.outputs), np.int16)]
+        inputs = self._query.inputs
+        rows = [np.zeros((0, inputs.copies, inputs.outputs), np.int16)]
         labels = [np.zeros(0, np.int64)]
         for cells in blocks:
             encoded = self._query.encoder.encode(cells)
-            rows.append(self._query.inputs(encoded.rows))
+            rows.append(inputs(encoded.rows))
             labels.append(self._places[encoded.labels])
         whole = torch.from_numpy(np.concatenate(rows))
         gains = [self._query.space.gains(part) for part in torch.split(whole, _ROWS_READ)]
