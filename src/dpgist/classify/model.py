@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +46,7 @@ class LocallyLinearModel:
         Privacy: row-wise.
         """
         sharp = parameters * self.sharpness
-        filters = self._filters(sharp[:, :-1]).to(dtype).T.contiguous()
+        filters = self._filters(sharp[:, :-1].to(dtype)).T.contiguous()
         biases = (sharp[:, -1] * self.constant).to(dtype)
 
         def coefficients(rows: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -59,8 +60,18 @@ class LocallyLinearModel:
         if self.projection is None:
             return weights
         grouped = weights.reshape(self.maps, self.n_classes, -1)
-        back = torch.from_numpy(self.projection).to(weights).transpose(1, 2)
-        return (grouped @ back).reshape(self.maps * self.n_classes, -1)
+        single = weights.dtype == torch.float32
+        back = self._single_back if single else self._back.to(weights.dtype)
+        return torch.bmm(grouped, back).reshape(self.maps * self.n_classes, -1)
+
+    @property
+    def _back(self) -> torch.Tensor:
+        return torch.from_numpy(np.asarray(self.projection)).transpose(1, 2)
+
+    @cached_property
+    def _single_back(self) -> torch.Tensor:
+        """From features to rows in float32, made once: every step reads all of it."""
+        return self._back.to(torch.float32).contiguous()
 
     def _coefficients(self, responses: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         n_rows, beta = len(responses), self.temperature

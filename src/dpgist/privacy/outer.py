@@ -118,9 +118,9 @@ class Space:
         return self.whole_constant / self.unit
 
     @cached_property
-    def _real_projection(self) -> npt.NDArray[np.float64]:
+    def _real_projection(self) -> torch.Tensor:
         """The projection's integers as float64, made once: every step multiplies by them."""
-        return np.asarray(self.projection, np.float64)
+        return torch.from_numpy(np.asarray(self.projection, np.float64))
 
     def gains(self, rows: torch.Tensor) -> torch.Tensor:
         """What norms need to know of integer rows (n, copies, inputs), constant included.
@@ -227,14 +227,12 @@ class Space:
         return np.concatenate([self._projected(products), constants], axis=1)
 
     def _projected(self, products: Integers) -> Integers:
-        """Integers times integers by way of float64: the high and the low half one by one."""
+        """Integers times integers by way of float64: their high and low halves side by side."""
         if self.projection is None:
             return products
         grouped = products.reshape(self.groups, -1, self.inputs)
-        high, low = np.divmod(grouped, _SPLIT)
-        halves = [
-            np.matmul(half.astype(np.float64), self._real_projection).astype(np.int64)
-            for half in (high, low)
-        ]
-        whole: Integers = halves[0] * _SPLIT + halves[1]
+        halves = np.concatenate(np.divmod(grouped, _SPLIT), axis=1).astype(np.float64)
+        found = torch.bmm(torch.from_numpy(halves), self._real_projection).to(torch.int64)
+        high, low = found.chunk(2, dim=1)
+        whole: Integers = (high * _SPLIT + low).numpy()
         return whole.reshape(self.outputs, self.features)
