@@ -106,6 +106,7 @@ def rehearse(
         raise ValueError('public must say why these rows need no protection, e.g. "simulated"')
     source = open_source(table)
     source.check(schema)
+    method = method.settled(schema, budget)  # the gist must say what was chosen
     plan = method.plan(schema, budget=budget, feature_seed=seed)
     stages: list[ReleasedStage] = []
     for index, stage in enumerate(plan.stages):

@@ -15,6 +15,7 @@ from tests.trust import worlds
 import dpgist as dg
 from dpgist.card import NO_GUARANTEE, REHEARSAL
 from dpgist.gist import REHEARSAL_LEDGER
+from dpgist.methods import METHODS
 from dpgist.outputs import model_card
 from dpgist.testing import NoNoise, RepeatableNoise, rehearse
 
@@ -60,6 +61,13 @@ def test_repeatable_noise_has_the_size_the_gist_states(gist):
         if noise.size > 50:
             assert abs(noise.std() - 1) < 6 / np.sqrt(2 * noise.size)
             assert abs(noise.mean()) < 6 / np.sqrt(noise.size)
+
+
+@pytest.mark.parametrize("name", sorted({*METHODS} - {dg.Scattering.name}))
+def test_a_rehearsal_of_any_method_for_tables_can_be_trained(name):
+    rehearsed = made(NoNoise(), method=METHODS[name]())
+    training = dg.Training(steps=2, components=5)
+    assert dg.train(rehearsed, training, seed=0, rehearsal=True).losses
 
 
 def test_blocks_and_stages_never_share_their_noise():
