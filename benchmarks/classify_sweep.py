@@ -3,7 +3,7 @@
     python benchmarks/classify_sweep.py [--data mnist] [--seeds 0 1 2] [--rows 60000]
 
 Every finished run is kept in ``benchmarks/results/classify_sweep.json`` and not repeated; the plot
-``classify_sweep.png`` beside it shows what is there. One setting is varied at a time, the others
+``docs/images/classifier-sweep.png`` shows what is there. One setting is varied at a time, the others
 are the library's defaults at epsilon 2.
 """
 
@@ -24,6 +24,7 @@ from machine import ROOT, describe
 import dpgist as dg
 
 RESULTS = ROOT / "benchmarks" / "results" / "classify_sweep.json"
+PLOT = ROOT / "docs" / "images" / "classifier-sweep.png"
 SWEEPS: dict[str, list[Any]] = {
     "epsilon": [0.25, 0.5, 1.0, 2.0, 4.0, 8.0],
     "maps": [1, 3, 5, 10, 30],
@@ -72,11 +73,13 @@ def plot(data: str, rows: int) -> None:
         means = [np.mean(scores) for scores in there.values()]
         panel.errorbar(list(there), means, [np.std(s) for s in there.values()], marker="o")
         panel.set(xscale="log", xlabel=sweep)
+        panel.set_xticks(values, [f"{value:g}" for value in values])
+        panel.minorticks_off()
         panel.grid(alpha=0.3)
     panels[0].set_ylabel(f"{data}: test accuracy, %")
     figure.tight_layout()
-    figure.savefig(RESULTS.with_suffix(".png"), dpi=120)
-    print(f"written: {RESULTS.with_suffix('.png').relative_to(ROOT)}")
+    figure.savefig(PLOT, dpi=80)
+    print(f"written: {PLOT.relative_to(ROOT)}")
 
 
 def main() -> None:
