@@ -3,8 +3,8 @@
     python benchmarks/classify_sweep.py [--data mnist] [--seeds 0 1 2] [--rows 60000]
 
 Every finished run is kept in ``benchmarks/results/classify_sweep.json`` and not repeated; the plot
-``docs/images/classifier-sweep.png`` shows what is there. One setting is varied at a time, the others
-are the library's defaults at epsilon 2.
+``docs/images/classifier-sweep.png`` shows what is there. One setting is varied at a time; the
+others are the library's defaults at epsilon 2.
 """
 
 from __future__ import annotations
