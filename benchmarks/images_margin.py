@@ -2,7 +2,7 @@
 
     python benchmarks/images_margin.py MODEL --data mnist
 
-Draws 20,000 images of a model that ``images.py train --generator conv --models`` has made, and
+Draws 20,000 images of a model that ``images.py train --models`` has made, and
 scores a tree and a forest trained on them on 10,000 TRAINING images; no test image is read.
 """
 
@@ -17,6 +17,7 @@ from papers_images import idx_images
 
 import dpgist as dg
 from dpgist.evaluate.image_classifiers import Effort, guess
+from dpgist.generators import image
 
 MARGINS = (0.0, 0.02, 0.04, 0.08)
 
@@ -31,7 +32,7 @@ def main() -> None:
     x, y = (part[:10_000] for part in idx_images(options.data, "train"))
     lines = []
     for margin in MARGINS:
-        model.generator._margin = margin
+        image.MARGIN = margin
         made = model.sample(20_000, seed=0, kind="arrays")
         train = made["x"], made["y"].astype(np.int64)
         line = {"margin": margin}

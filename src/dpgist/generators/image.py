@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from dpgist.generators.network import draw_rows, initialise
 
 Shape = tuple[int, int, int]
 
-_MARGIN = 0.04
-"""How far beyond black and white the samples of the papers' generators are stretched.
+MARGIN = 0.04
+"""How far beyond black and white samples are stretched.
 
 A sigmoid seldom reaches 0 or 1, and where it stays differs from class to class. Real images are
 black there, so a tree that learns from such greys learns nothing about them: with DP-MERF's digits
@@ -26,22 +27,16 @@ class ImageNetwork(nn.Module):
     """Map noise and a class to an image, flattened channels first.
 
     ``layers`` turn (latent + classes) numbers into images (C, H, W) before the last sigmoid;
-    samples are stretched by ``margin`` beyond black and white and cut off there.
+    samples are stretched a little beyond black and white and cut off there.
 
     Privacy: none needed; sees released statistics only.
     """
 
     def __init__(
-        self,
-        layers: nn.Module,
-        *,
-        kind: str,
-        n_classes: int,
-        sizes: dict[str, int],
-        margin: float = 0.0,
+        self, layers: nn.Module, *, kind: str, n_classes: int, sizes: dict[str, int]
     ) -> None:
         super().__init__()
-        self.kind, self.sizes, self._margin = kind, sizes, margin
+        self.kind, self.sizes = kind, sizes
         self.n_noise, self.n_classes = sizes["latent"], n_classes
         self.layers = layers
 
@@ -59,7 +54,7 @@ class ImageNetwork(nn.Module):
         """
         known = {"n_noise": self.n_noise, "n_classes": self.n_classes}
         rows = draw_rows(self, classes, **known, rng=rng)
-        return np.clip(rows * (1 + 2 * self._margin) - self._margin, 0.0, 1.0)
+        return np.clip(rows * (1 + 2 * MARGIN) - MARGIN, 0.0, 1.0)
 
 
 def upsampling_images(
@@ -92,7 +87,7 @@ def upsampling_images(
         )
     initialise(layers, generator)
     sizes = {"latent": latent, "hidden": hidden, "channels": channels}
-    return ImageNetwork(layers, kind="upsampling", n_classes=n_classes, sizes=sizes, margin=_MARGIN)
+    return ImageNetwork(layers, kind="upsampling", n_classes=n_classes, sizes=sizes)
 
 
 def convolution_images(
@@ -124,7 +119,19 @@ def convolution_images(
         )
     initialise(layers, generator)
     sizes = {"latent": latent, "hidden": hidden, "channels": channels}
-    return ImageNetwork(layers, kind="conv", n_classes=n_classes, sizes=sizes, margin=_MARGIN)
+    return ImageNetwork(layers, kind="conv", n_classes=n_classes, sizes=sizes)
+
+
+class _Enlarged(nn.Module):
+    """Every pixel twice in both directions, as precise as it comes.
+
+    Autocast would turn it to float32, and with it all that follows up to the next convolution,
+    though nothing is computed here.
+    """
+
+    def forward(self, images: Tensor) -> Tensor:
+        with torch.autocast(images.device.type, enabled=False):
+            return functional.interpolate(images, scale_factor=2.0)
 
 
 class _Doubling(nn.Module):
@@ -135,13 +142,13 @@ class _Doubling(nn.Module):
         self.path = nn.Sequential(
             nn.BatchNorm2d(inputs),
             nn.ReLU(),
-            nn.Upsample(scale_factor=2),
+            _Enlarged(),
             nn.Conv2d(inputs, outputs, 3, padding=1),
             nn.BatchNorm2d(outputs),
             nn.ReLU(),
             nn.Conv2d(outputs, outputs, 3, padding=1),
         )
-        self.skip = nn.Sequential(nn.Conv2d(inputs, outputs, 1), nn.Upsample(scale_factor=2))
+        self.skip = nn.Sequential(nn.Conv2d(inputs, outputs, 1), _Enlarged())
 
     def forward(self, images: Tensor) -> Tensor:
         changed: Tensor = self.path(images) + self.skip(images)
