@@ -54,9 +54,19 @@ def test_counts_at_or_below_zero_still_give_a_finite_target(counts):
     assert np.isfinite(target.means[0]).all()
 
 
-def test_no_mean_leaves_the_unit_ball():
-    target = target_from(released([[900, 900]], [100]), class_allowed=(True,))
+def test_no_mean_leaves_the_unit_ball_unless_it_may():
+    noisy = released([[90, 900]], [100])
+    target = target_from(noisy, class_allowed=(True,))
     assert np.linalg.norm(target.means[0]) == pytest.approx(1.0)
+    target = target_from(noisy, class_allowed=(True,), in_ball=False)
+    np.testing.assert_allclose(target.means[0], [[0.9, 9.0]], atol=1e-4)
+
+
+def test_the_loss_that_noise_leaves_has_no_cap_where_means_are_taken_as_they_are():
+    noisy = released([[90, 900]], [100], noise_std=200.0)
+    assert target_from(noisy, class_allowed=(True,)).noise == pytest.approx(1.0)
+    free = target_from(noisy, class_allowed=(True,), in_ball=False)
+    assert free.noise == pytest.approx(2 * (200 / 100) ** 2, rel=1e-6)
 
 
 def test_a_public_row_count_normalises_an_unlabelled_table():

@@ -26,6 +26,7 @@ from dpgist.methods.hermite import SUM, Hermite
 from dpgist.methods.histogram import LEAVES
 from dpgist.methods.marginal import Marginal as MarginalMethod
 from dpgist.methods.merf import CHOICES
+from dpgist.methods.scattering import Scattering
 from dpgist.plots import column_edges, column_histogram, column_options, column_shares
 from dpgist.schema import BooleanColumn, CategoryColumn, ImageColumn, type_name
 from dpgist.training.matching import target_from
@@ -127,7 +128,7 @@ def loss_floor(gist: Gist) -> float:
 
     Symbols as in :func:`dpgist.training.matching.matching_loss`: :math:`D_b` is the length of
     block b, :math:`\sigma_b` its noise, :math:`\tilde m_c` the noisy count of class c. A noisy mean
-    that is pulled back into the unit ball has less noise than that, so its norm caps the term.
+    that training pulls back into the unit ball has less noise than that, so its norm caps the term.
 
     Of marginals, whose loss is in units of the noise, it is the number of coordinates.
 
@@ -138,7 +139,11 @@ def loss_floor(gist: Gist) -> float:
         return float(n_coordinates(gist.released, class_allowed=allowed))
     row_map = _row_map(gist) if gist.method == Hermite.name else None
     factors = row_map.loss_factors if isinstance(row_map, SideBySide) else ()
-    return target_from(gist.released, class_allowed=allowed, loss_factors=factors).noise
+    in_ball = gist.method != Scattering.name
+    target = target_from(
+        gist.released, class_allowed=allowed, loss_factors=factors, in_ball=in_ball
+    )
+    return target.noise
 
 
 def noisy_choices(gist: Gist) -> dict[str, tuple[Vector, float]]:

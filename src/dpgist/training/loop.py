@@ -56,7 +56,7 @@ Progress = Callable[[int, int, float], None]
 
 _SNAPSHOT_EVERY = 10
 _LAST_STEPS = 40
-"""So many more once the loss is small enough, ever smaller ones, to come to rest."""
+"""So many more at least once the loss is small enough, ever smaller ones, to come to rest."""
 
 
 class _Mapped(Protocol):
@@ -238,12 +238,21 @@ def _aim(
         marginals = marginals_from(gist.released, row_map, class_allowed=allowed)
         return marginals.target(), Whitened(generator, row_map, marginals)
     factors = row_map.loss_factors if isinstance(row_map, SideBySide) else ()
-    target = target_from(gist.released, class_allowed=allowed, loss_factors=factors)
+    scattered = isinstance(row_map, ScatteredFourier)
+    target = target_from(
+        gist.released, class_allowed=allowed, loss_factors=factors, in_ball=not scattered
+    )
     if isinstance(generator, MixtureGenerator | BinnedMixture):
         return target, ClosedForm(generator, row_map, target, weigh=weigh)
-    thinning = thinning_for(row_map, next(generator.parameters()).device)
-    known = {"batch": training.batch or 1, "thinning": thinning}
-    return target, TwoHalves(generator, row_map, target, **known, weigh=weigh)
+    return target, TwoHalves(
+        generator,
+        row_map,
+        target,
+        batch=training.batch or 1,
+        thinning=thinning_for(row_map, next(generator.parameters()).device),
+        ends_at_noise=scattered,
+        weigh=weigh,
+    )
 
 
 def _descend(
@@ -252,7 +261,7 @@ def _descend(
     """Adam from step ``len(fit.losses)`` on; a step counts once its loss is noted."""
     steps, rate = training.steps or 1, training.learning_rate or 0.0
     for step in range(len(fit.losses), steps):
-        fade = _fade(fit.losses, steps, fit.objective.enough)
+        fade = _fade(fit.losses, steps, fit.objective)
         if fade <= 0:
             if progress is not None:
                 progress(steps, steps, fit.losses[-1])
@@ -273,14 +282,31 @@ def _descend(
             progress(step + 1, steps, fit.losses[-1])
 
 
-def _fade(losses: Sequence[float], steps: int, enough: float) -> float:
+def _fade(losses: Sequence[float], steps: int, objective: Objective) -> float:
     """What is left of the learning rate: a cosine, cut short once the loss is small enough.
 
     A function of the losses so far alone, so that a run which goes on from a file ends alike.
     """
-    reached = next((step for step, loss in enumerate(losses) if loss <= enough), steps)
-    done = min(len(losses), reached)
-    return (1 + math.cos(math.pi * done / steps)) / 2 * (1 - (len(losses) - done) / _LAST_STEPS)
+    taken = len(losses)
+    fade = _cosine(taken / steps)
+    reached = _reached(losses, objective)
+    if reached is None:
+        return fade
+    rest = max(_LAST_STEPS, objective.rest * reached)
+    return min(fade, _cosine(reached / steps) * (1 - (taken - reached) / rest))
+
+
+def _cosine(share: float) -> float:
+    return (1 + math.cos(math.pi * share)) / 2
+
+
+def _reached(losses: Sequence[float], objective: Objective) -> int | None:
+    """After how many steps the next made the loss, averaged over a window, small enough."""
+    if objective.enough == -math.inf or len(losses) < objective.window:
+        return None
+    means = np.convolve(losses, np.full(objective.window, 1 / objective.window), "valid")
+    small = np.flatnonzero(means <= objective.enough)
+    return int(small[0]) + objective.window - 1 if len(small) else None
 
 
 @torch.no_grad()

@@ -58,7 +58,11 @@ def _floats(values: Vector, device: torch.device) -> Tensor:
 
 
 def target_from(
-    released: Released, *, class_allowed: tuple[bool, ...], loss_factors: Sequence[float] = ()
+    released: Released,
+    *,
+    class_allowed: tuple[bool, ...],
+    loss_factors: Sequence[float] = (),
+    in_ball: bool = True,
 ) -> Target:
     r"""Divide the released sums by the released counts.
 
@@ -69,8 +73,12 @@ def target_from(
     :math:`\sigma_b` noise of the block: the loss weighs every block by its precision, and by
     ``loss_factors`` :math:`\gamma_b` beside it, which are free to choose after a release. A class
     whose noisy count does not stand out of its noise, or that may not be emitted, is left out; if
-    none stands out all are kept with equal shares, so that an empty table still trains. A mean is
-    pulled back into the unit ball, where every mean embedding lies.
+    none stands out all are kept with equal shares, so that an empty table still trains.
+
+    With ``in_ball`` a mean that noise made longer than any mean embedding is pulled back into the
+    unit ball. The signal then shrinks along with the noise, and an image network, free to draw
+    anything, answers a mean that is too short by images far from all others: it takes the mean as
+    it is.
 
     Privacy: post-processing of a release; touches no row.
     """
@@ -78,11 +86,11 @@ def target_from(
     kept, sizes = class_sizes(counts, class_allowed, n_rows=released.n_rows)
     blocks = [b for b in released.last.blocks if b.block.name not in (COUNTS, HEALTH)]
     weights = _loss_weights(blocks, loss_factors)
-    noises = [_noise(block, sizes) for block in blocks]
+    noises = [_noise(block, sizes, in_ball=in_ball) for block in blocks]
     return Target(
         classes=kept,
         class_weights=sizes / sizes.sum(),
-        means=tuple(_means(block, kept=kept, sizes=sizes) for block in blocks),
+        means=tuple(_means(b, kept=kept, sizes=sizes, in_ball=in_ball) for b in blocks),
         loss_weights=weights,
         noise=sum(weight * noise for weight, noise in zip(weights, noises, strict=True)),
     )
@@ -106,17 +114,21 @@ def class_sizes(
     return kept, noisy[kept]
 
 
-def _means(block: ReleasedBlock, *, kept: npt.NDArray[np.int64], sizes: Vector) -> Vector:
+def _means(
+    block: ReleasedBlock, *, kept: npt.NDArray[np.int64], sizes: Vector, in_ball: bool
+) -> Vector:
     if block.block.labelled:
         means = block.sums()[kept] / sizes[:, None]
     else:
         means = block.sums() / sizes.sum()
+    if not in_ball:
+        return np.asarray(means)
     norms = np.linalg.norm(means, axis=1, keepdims=True)
     radius = np.sqrt(block.block.bound_squared)
     return np.asarray(means * (radius / np.maximum(norms, radius)))
 
 
-def _noise(block: ReleasedBlock, sizes: Vector) -> float:
+def _noise(block: ReleasedBlock, sizes: Vector, *, in_ball: bool) -> float:
     r"""What the noise alone adds to a block's squared distance on average.
 
     .. math:: \sum_c w_c\, D_b\, \sigma_b^2 / \tilde m_c^2
@@ -125,7 +137,8 @@ def _noise(block: ReleasedBlock, sizes: Vector) -> float:
     """
     rows = sizes if block.block.labelled else sizes.sum(keepdims=True)
     noise = block.block.length * (block.noise_std / rows) ** 2
-    return float(rows / rows.sum() @ np.minimum(noise, block.block.bound_squared))
+    most = block.block.bound_squared if in_ball else np.inf
+    return float(rows / rows.sum() @ np.minimum(noise, most))
 
 
 def _loss_weights(blocks: list[ReleasedBlock], factors: Sequence[float]) -> tuple[float, ...]:

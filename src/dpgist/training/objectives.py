@@ -41,8 +41,9 @@ class Objective(Protocol):
     ``betas``, ``smallest_moment`` and ``average_rate`` are what suits its noise: Adam's memories
     and epsilon, and the weight of the newest step in the running average of weights that becomes
     the model. ``enough`` is the loss below which there is only noise to learn, if that is
-    known. ``settle``
-    makes an averaged twin ready to be sampled from.
+    known; losses are compared with it as means over ``window`` steps, and once there it takes
+    ``rest`` times as many steps as before, ever smaller ones, to come to rest. ``settle`` makes an
+    averaged twin ready to be sampled from.
 
     Privacy: post-processing of a release; touches no row.
     """
@@ -51,6 +52,8 @@ class Objective(Protocol):
     smallest_moment: float
     average_rate: float
     enough: float
+    window: int
+    rest: float
 
     def loss(self, rng: torch.Generator) -> Tensor: ...
 
@@ -66,6 +69,7 @@ class ClosedForm:
     betas = (0.9, 0.99)
     smallest_moment = 1e-12  # losses end near 1e-5: the usual 1e-8 would brake the last steps
     average_rate = 1.0  # no noise to average out
+    window, rest = 1, 0.0
 
     def __init__(
         self,
@@ -112,13 +116,16 @@ class TwoHalves:
     processor could not afford them all: features of a part are as long as those of the whole, so
     the mean over all parts is the same loss.
 
+    With ``ends_at_noise`` training ends soon after the loss is what the noise alone would leave:
+    what a network learns below it is the noise.
+
     Privacy: post-processing of a release; touches no row.
     """
 
     betas = (0.5, 0.99)
     smallest_moment = 1e-8
     average_rate = 0.005
-    enough = -math.inf  # an unbiased estimate may fall below 0
+    window, rest = 50, 1.0
 
     def __init__(
         self,
@@ -128,9 +135,12 @@ class TwoHalves:
         *,
         batch: int,
         thinning: int = 1,
+        ends_at_noise: bool = False,
         weigh: Weigh = torch.sum,
     ) -> None:
         self._device = next(generator.parameters()).device
+        ends = ends_at_noise and target.noise > 0
+        self.enough = target.noise if ends else -math.inf  # an unbiased estimate may fall below 0
         row_map.to(self._device).requires_grad_(False)
         known = target.on(self._device)
         n_classes = len(target.class_weights)

@@ -114,6 +114,7 @@ class Whitened:
     betas = (0.9, 0.99)
     smallest_moment = 1e-12
     average_rate = 1.0
+    window, rest = 1, 0.0
 
     def __init__(
         self, generator: BinnedMixture, row_map: MarginalMap, marginals: Marginals
