@@ -11,8 +11,11 @@ from dpgist.encode import Encoder
 from dpgist.features.compose import SideBySide
 from dpgist.generators.build import build_generator
 from dpgist.methods import Merf
+from dpgist.methods.scattering import Scattering
+from dpgist.privacy.plan import Budget
+from dpgist.testing import RepeatableNoise, rehearse
 from dpgist.training import checkpoint
-from dpgist.training.loop import Training, train_generator
+from dpgist.training.loop import Training, _Fade, train_generator
 from dpgist.training.matching import Target, target_from
 from dpgist.training.objectives import TwoHalves
 
@@ -193,3 +196,81 @@ def test_bfloat16_in_the_network_leaves_pixels_and_loss_in_float32(image_gist):
     assert all(weights.grad.dtype == torch.float32 for weights in network.parameters())
     pixels = objective._rows(network, objective._noise(torch.Generator().manual_seed(1)))
     assert len(torch.unique(pixels)) > 1000  # bfloat16 itself has some 500 values in their range
+
+
+class Aim:
+    enough, window, rest = 1.0, 3, 1.0
+
+
+def fades(losses, steps=1000, aim=Aim):
+    """The fade of every step of a run with these losses."""
+    schedule = _Fade(steps, aim)
+    return [schedule.after(losses[:taken]) for taken in range(len(losses) + 1)]
+
+
+def test_the_rate_comes_to_rest_once_the_mean_loss_is_the_noises():
+    high, low = [2.0] * 100, [0.9] * 110
+    cosine = [(1 + np.cos(np.pi * taken / 1000)) / 2 for taken in range(211)]
+    found = fades([*high, *low])
+    np.testing.assert_allclose(found[:103], cosine[:103])  # the third low loss is the 103rd
+    assert found[103] < cosine[103]
+    assert np.all(np.diff(found[102:]) < 0)
+    np.testing.assert_allclose(found[102 + 51], cosine[102] / 2)
+    assert found[204] <= 0 < found[203]
+    assert (
+        _Fade(1000, Aim).after([*high, *low][:150]) == found[150]
+    )  # as a resumed run would see it
+
+
+def test_one_lucky_loss_does_not_end_a_training_and_a_long_rest_never_lifts_the_rate():
+    lucky = [2.0] * 50 + [0.5] + [2.0] * 49
+    np.testing.assert_array_equal(fades(lucky), fades([2.0] * 100))
+    late = fades([2.0] * 900 + [0.9] * 100)
+    assert np.all(np.diff(late) < 0)
+    assert late[1000] == 0.0
+
+
+SCATTERED = Scattering(frequencies=300, pixel_frequencies=150, scales=(4.0,), pixel_scales=(1.4,))
+
+
+def learnt(gist, **settings):
+    more = Training(batch=40, channels=8, learning_rate=3e-3, **settings)
+    return train_generator(gist, SCATTERED, more, rng=np.random.default_rng(0), device="cpu")
+
+
+def concentration(images, gist):
+    """Squared length of the mean embedding of the first class, by pairs of different images."""
+    row_map = SCATTERED.row_map(STRIPES, feature_seed=gist.feature_seed)
+    features = row_map(torch.tensor(images, dtype=torch.float32).flatten(1) / 255)[0].detach()
+    n, total = len(features), features.sum(dim=0)
+    return float((total @ total - features.square().sum()) / (n * (n - 1)))
+
+
+@pytest.fixture(scope="module")
+def noisy_images():
+    """So much noise that no mean is left in the unit ball."""
+    budget = Budget(epsilon=0.1, delta=1e-5, relation="replace_one")
+    known = {"public": "simulated", "noise": RepeatableNoise(seed=0)}
+    return rehearse(stripe_images(2000), STRIPES, SCATTERED, budget, **known)
+
+
+@pytest.fixture(scope="module")
+def noisy_model(noisy_images):
+    return learnt(noisy_images, steps=600)
+
+
+def test_scattered_images_are_learnt_until_only_noise_is_left(noisy_images, noisy_model):
+    allowed = Encoder(STRIPES).class_allowed
+    floor = target_from(noisy_images.released, class_allowed=allowed, in_ball=False).noise
+    assert np.mean(noisy_model.losses[:5]) > floor > np.mean(noisy_model.losses[-20:])
+    assert len(noisy_model.losses) < 600
+    clear = gist_of(stripe_images(400), STRIPES, SCATTERED, epsilon=1e6)
+    assert len(learnt(clear, steps=55).losses) == 55
+
+
+def test_no_noise_drives_scattered_images_apart(noisy_images, noisy_model):
+    real, made = stripe_images(400), noisy_model.sample(300, seed=0, kind="arrays")
+    for way in set(made["y"]):
+        alike = concentration(real["x"][real["y"] == way], noisy_images)
+        assert alike > 0.9
+        assert concentration(made["x"][made["y"] == way], noisy_images) > 0.85 * alike

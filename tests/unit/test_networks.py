@@ -8,7 +8,7 @@ from tests.made_gists import GRID, MIXED
 
 from dpgist.encode import Encoder
 from dpgist.generators.build import build_generator, default_sizes, kind_for
-from dpgist.generators.image import convolution_images, upsampling_images
+from dpgist.generators.image import _Enlarged, convolution_images, upsampling_images
 from dpgist.generators.network import initialise
 from dpgist.schema import CategoryColumn, ImageColumn, Schema
 
@@ -171,3 +171,11 @@ def test_a_generator_must_suit_the_schema():
 def test_senseless_sizes_are_refused(sizes):
     with pytest.raises(ValueError, match=r"sizes|must be"):
         build_generator("network", Encoder(MIXED), sizes, generator=seeded())
+
+
+def test_doubling_an_image_keeps_its_pixels_and_its_precision():
+    images = torch.randn(2, 3, 4, 5, generator=seeded()).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        doubled = _Enlarged()(images)
+    assert doubled.dtype == torch.bfloat16
+    assert torch.equal(doubled, images.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3))

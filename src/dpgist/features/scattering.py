@@ -147,14 +147,10 @@ class _Wavelets(nn.Module):
         spectra = _folded(spectra, 2**level) * 4**level
         self.register_buffer("spectra", spectra.float())
         self.register_buffer("matrix", None)
-        pixels = spectra[0].numel()
-        if pixels * spectra.numel() <= _LARGEST_MATRIX:
-            impulses = torch.eye(pixels, dtype=torch.float64).reshape(pixels, *spectra.shape[1:])
-            response = self.double()._transform(impulses)
-            dense = torch.stack([response.real, response.imag], dim=1)
+        if spectra[0].numel() * spectra.numel() <= _LARGEST_MATRIX:
+            dense = _shifted(torch.fft.ifft2(spectra), 2 ** (octave - level))
             self._kept = dense.shape[1:]
-            self.matrix = dense.flatten(1).float()
-            self.float()
+            self.matrix = dense.flatten(1)
 
     def forward(self, images: Tensor) -> Tensor:
         if self.matrix is None:
@@ -177,6 +173,21 @@ def _folded(spectra: Tensor, factor: int) -> Tensor:
     height, width = (side // factor for side in spectra.shape[-2:])
     parts = spectra.reshape(*spectra.shape[:-2], factor, height, factor, width)
     return parts.mean(dim=(-4, -2))
+
+
+def _shifted(wavelets: Tensor, step: int) -> Tensor:
+    """What every pixel adds to every ``step``-th one: the wavelets, moved to where it lies.
+
+    From (angles, H, W) complex numbers to (H W, 2, angles, h, w), real and imaginary parts.
+    """
+    height, width = wavelets.shape[-2:]
+    down, right = (
+        (torch.arange(0, side, step) - torch.arange(side)[:, None]) % side
+        for side in (height, width)
+    )
+    parts = torch.stack([wavelets.real, wavelets.imag]).float()
+    moved = parts[:, :, down[:, None, :, None], right[None, :, None, :]]
+    return moved.permute(2, 3, 0, 1, 4, 5).flatten(0, 1)
 
 
 def _wavelet_spectra(sides: tuple[int, int], octave: int) -> Array:

@@ -260,8 +260,9 @@ def _descend(
 ) -> None:
     """Adam from step ``len(fit.losses)`` on; a step counts once its loss is noted."""
     steps, rate = training.steps or 1, training.learning_rate or 0.0
+    schedule = _Fade(steps, fit.objective)
     for step in range(len(fit.losses), steps):
-        fade = _fade(fit.losses, steps, fit.objective)
+        fade = schedule.after(fit.losses)
         if fade <= 0:
             if progress is not None:
                 progress(steps, steps, fit.losses[-1])
@@ -282,31 +283,35 @@ def _descend(
             progress(step + 1, steps, fit.losses[-1])
 
 
-def _fade(losses: Sequence[float], steps: int, objective: Objective) -> float:
+class _Fade:
     """What is left of the learning rate: a cosine, cut short once the loss is small enough.
 
-    A function of the losses so far alone, so that a run which goes on from a file ends alike.
+    It depends on the losses so far alone, so that a run which goes on from a file ends alike.
     """
-    taken = len(losses)
-    fade = _cosine(taken / steps)
-    reached = _reached(losses, objective)
-    if reached is None:
-        return fade
-    rest = max(_LAST_STEPS, objective.rest * reached)
-    return min(fade, _cosine(reached / steps) * (1 - (taken - reached) / rest))
 
+    def __init__(self, steps: int, objective: Objective) -> None:
+        self._steps, self._objective = steps, objective
+        self._seen, self._reached = 0, math.inf
 
-def _cosine(share: float) -> float:
-    return (1 + math.cos(math.pi * share)) / 2
+    def after(self, losses: Sequence[float]) -> float:
+        """The fade of the next step."""
+        while self._seen < min(len(losses), self._reached):
+            self._seen += 1
+            self._look(losses[max(self._seen - self._objective.window, 0) : self._seen])
+        taken = len(losses)
+        fade = self._cosine(taken)
+        if taken <= self._reached:
+            return fade
+        rest = max(_LAST_STEPS, self._objective.rest * self._reached)
+        return min(fade, self._cosine(self._reached) * (1 - (taken - self._reached) / rest))
 
+    def _look(self, latest: Sequence[float]) -> None:
+        window, enough = self._objective.window, self._objective.enough
+        if len(latest) == window and sum(latest) / window <= enough:
+            self._reached = self._seen - 1
 
-def _reached(losses: Sequence[float], objective: Objective) -> int | None:
-    """After how many steps the next made the loss, averaged over a window, small enough."""
-    if objective.enough == -math.inf or len(losses) < objective.window:
-        return None
-    means = np.convolve(losses, np.full(objective.window, 1 / objective.window), "valid")
-    small = np.flatnonzero(means <= objective.enough)
-    return int(small[0]) + objective.window - 1 if len(small) else None
+    def _cosine(self, taken: float) -> float:
+        return (1 + math.cos(math.pi * taken / self._steps)) / 2
 
 
 @torch.no_grad()
