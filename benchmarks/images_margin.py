@@ -42,8 +42,9 @@ def main() -> None:
         lines.append(line)
         print(line, flush=True)
     header = model.gist_header
-    budget = header["released"]["budget"]
-    write_result("images_margin", {"method": header["method"], "budget": budget, "lines": lines})
+    method, budget = header["method"], header["released"]["budget"]
+    name = "images_margin" if method == "merf" else f"images_margin_{method}"
+    write_result(name, {"method": method, "budget": budget, "lines": lines})
 
 
 if __name__ == "__main__":
