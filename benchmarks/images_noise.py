@@ -5,7 +5,8 @@
 Takes what ``images.py release --held-out`` writes (the gist of five sixths of the training images,
 and the last sixth to test on) for method ``scattering``, trains by each of ``WAYS``, and adds the
 accuracy of the CNN of ``images.py`` on the held-out images to
-``benchmarks/results/images_noise.json``.
+``benchmarks/results/images_noise.json``. The runs on file at commit c62e730 were made by an earlier
+form of this script, those at e875901 by ``images.py train``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from images import append
+from images import append, device_of
 from machine import ROOT, describe
 
 import dpgist as dg
@@ -42,8 +43,12 @@ def main() -> None:
     parser.add_argument("gist", type=Path)
     parser.add_argument("test", type=Path)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rows", type=int, default=60_000, help="synthetic images")
+    parser.add_argument("--steps", type=int, help="fewer, to see that it works")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
+    device, training = device_of(options), dg.Training(steps=options.steps)
     gist = dg.read_gist(options.gist)
     with np.load(options.test) as arrays:
         test = arrays["x"], arrays["y"]
@@ -52,11 +57,13 @@ def main() -> None:
     known |= {"relation": str(budget.relation), "seed": options.seed}
     for way, switches in WAYS.items():
         with trained_by(**switches):
-            model = dg.train(gist, seed=options.seed, device=options.device)
-        made = model.sample(60_000, seed=options.seed, kind="arrays")
-        accuracy = cnn_accuracy((made["x"], made["y"]), test, epochs=5, seed=options.seed)
+            model = dg.train(gist, training, seed=options.seed, device=device)
+        model.generator.to(device)
+        made = model.sample(options.rows, seed=options.seed, kind="arrays")
+        train = made["x"], made["y"]
+        accuracy = cnn_accuracy(train, test, epochs=5, seed=options.seed, device=device)
         run = {**known, "way": way, "steps": len(model.losses), "cnn_accuracy": accuracy}
-        append(RESULTS, run | {"machine": describe()})
+        append(options.out, run | {"machine": describe()})
         print(json.dumps(run), flush=True)
 
 

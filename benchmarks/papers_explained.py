@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def isolet_half(column: str, seed: int) -> dict[str, Any]:
-    """Isolet's real rows, every second one."""
+    """Half of Isolet's real training rows, drawn by the seed."""
     return run_table("isolet", column, seed, progress=_silent, most_rows=546)
 
 

@@ -13,6 +13,7 @@ from dpgist.generators.build import build_generator
 from dpgist.methods import Merf
 from dpgist.methods.scattering import Scattering
 from dpgist.privacy.plan import Budget
+from dpgist.report.inside import loss_floor
 from dpgist.testing import RepeatableNoise, rehearse
 from dpgist.training import checkpoint
 from dpgist.training.loop import Training, _Fade, train_generator
@@ -202,9 +203,9 @@ class Aim:
     enough, window, rest = 1.0, 3, 1.0
 
 
-def fades(losses, steps=1000, aim=Aim):
-    """The fade of every step of a run with these losses."""
-    schedule = _Fade(steps, aim)
+def fades(losses):
+    """The fade of every one of 1,000 steps that these losses allow."""
+    schedule = _Fade(1000, Aim)
     return [schedule.after(losses[:taken]) for taken in range(len(losses) + 1)]
 
 
@@ -217,9 +218,8 @@ def test_the_rate_comes_to_rest_once_the_mean_loss_is_the_noises():
     assert np.all(np.diff(found[102:]) < 0)
     np.testing.assert_allclose(found[102 + 51], cosine[102] / 2)
     assert found[204] <= 0 < found[203]
-    assert (
-        _Fade(1000, Aim).after([*high, *low][:150]) == found[150]
-    )  # as a resumed run would see it
+    resumed = _Fade(1000, Aim).after([*high, *low][:150])
+    assert resumed == found[150]
 
 
 def test_one_lucky_loss_does_not_end_a_training_and_a_long_rest_never_lifts_the_rate():
@@ -239,7 +239,7 @@ def learnt(gist, **settings):
 
 
 def concentration(images, gist):
-    """Squared length of the mean embedding of the first class, by pairs of different images."""
+    """Squared length of their mean embedding in the first block, by pairs of different images."""
     row_map = SCATTERED.row_map(STRIPES, feature_seed=gist.feature_seed)
     features = row_map(torch.tensor(images, dtype=torch.float32).flatten(1) / 255)[0].detach()
     n, total = len(features), features.sum(dim=0)
@@ -264,6 +264,7 @@ def test_scattered_images_are_learnt_until_only_noise_is_left(noisy_images, nois
     floor = target_from(noisy_images.released, class_allowed=allowed, in_ball=False).noise
     assert np.mean(noisy_model.losses[:5]) > floor > np.mean(noisy_model.losses[-20:])
     assert len(noisy_model.losses) < 600
+    assert loss_floor(noisy_images) == floor  # what a report draws beside the curve
     clear = gist_of(stripe_images(400), STRIPES, SCATTERED, epsilon=1e6)
     assert len(learnt(clear, steps=55).losses) == 55
 
