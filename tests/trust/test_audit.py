@@ -152,7 +152,7 @@ def test_whole_releases_of_two_stages_keep_their_promise_and_waste_little(method
 
     odds = [
         np.array(
-            [log_odds(release(table, plan, budget, schema), map_of, row, 0) for _ in range(400)]
+            [log_odds(release(table, plan, budget, schema), map_of, row, 0) for _ in range(1200)]
         )
         for table in (table_of([(0.3, 0.8)], "a"), table_of([], ""))
     ]

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from dpgist.artefact import read_artefact, write_artefact
 from dpgist.errors import ArtefactError
 
-_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 _KIND = "checkpoint"
 _SECONDS_BETWEEN_WRITES = 60.0
 
@@ -22,8 +21,7 @@ class Checkpoint:
 
     Ctrl-C may cut a step in two, with some weights updated and others not, so only a snapshot
     taken between two steps is ever written: on Ctrl-C, and every minute against a killed process.
-    ``identity`` says which run it belongs to; ``networks`` are the modules to keep, by name, of
-    which the optimiser trains the first.
+    ``identity`` says which run it belongs to; ``modules`` are what to keep, by name.
 
     Privacy: post-processing of a release.
     """
@@ -33,11 +31,9 @@ class Checkpoint:
         path: Path,
         *,
         identity: str,
-        networks: Mapping[str, nn.Module],
-        optimiser: torch.optim.Optimizer,
+        modules: Mapping[str, nn.Module],
     ) -> None:
-        self._path, self._identity = path, identity
-        self._networks, self._optimiser = networks, optimiser
+        self._path, self._identity, self._modules = path, identity, modules
         self._snapshot: tuple[list[float], dict[str, Tensor]] | None = None
         self._written = time.monotonic()
 
@@ -58,7 +54,7 @@ class Checkpoint:
             self._written = time.monotonic()
 
     def restore(self) -> list[float]:
-        """Load the file, if there is one, into networks and optimiser; the losses so far.
+        """Load the file, if there is one, into the modules; the losses so far.
 
         Privacy: reads an artefact, which is post-processing of a release.
         """
@@ -70,10 +66,9 @@ class Checkpoint:
                 f"{self._path}: belongs to another training run; delete it or name another"
             )
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        for name, network in self._networks.items():
-            own = {key: tensors[f"{name}:{key}"] for key in network.state_dict()}
-            network.load_state_dict(own)
-        self._load_moments(tensors)
+        for name, module in self._modules.items():
+            own = {key: tensors[f"{name}:{key}"] for key in module.state_dict()}
+            module.load_state_dict(own)
         return [float(loss) for loss in payload["losses"]]
 
     def delete(self) -> None:
@@ -81,20 +76,6 @@ class Checkpoint:
         self._path.unlink(missing_ok=True)
 
     def _state(self) -> Iterator[tuple[str, Tensor]]:
-        for name, network in self._networks.items():
-            for key, tensor in network.state_dict().items():
+        for name, module in self._modules.items():
+            for key, tensor in module.state_dict().items():
                 yield f"{name}:{key}", tensor
-        for key, weights in self._trained().items():
-            for moment, tensor in self._optimiser.state.get(weights, {}).items():
-                yield f"{moment}:{key}", tensor
-
-    def _load_moments(self, tensors: Mapping[str, Tensor]) -> None:
-        for key, weights in self._trained().items():
-            if f"step:{key}" in tensors:
-                state = {moment: tensors[f"{moment}:{key}"] for moment in _MOMENTS}
-                step = state.pop("step")  # Adam keeps its step count on the CPU
-                moved = {moment: value.to(weights.device) for moment, value in state.items()}
-                self._optimiser.state[weights] = {**moved, "step": step}
-
-    def _trained(self) -> dict[str, nn.Parameter]:
-        return dict(next(iter(self._networks.values())).named_parameters())

@@ -29,6 +29,7 @@ from dpgist.generators.model import Model
 from dpgist.gist import Gist
 from dpgist.privacy.released import ReleasedStage
 from dpgist.schema import Schema
+from dpgist.training.adam import Adam
 from dpgist.training.checkpoint import Checkpoint
 from dpgist.training.critic import EVERY, Critic
 from dpgist.training.matching import Target, target_from
@@ -147,7 +148,7 @@ class _Fit:
     objective: Objective
     target: Target
     critic: Critic | None
-    optimiser: torch.optim.Adam
+    optimiser: Adam
     seed: int
     device: torch.device
     losses: list[float]
@@ -190,12 +191,7 @@ def _prepare(
         objective=objective,
         target=target,
         critic=critic,
-        optimiser=torch.optim.Adam(
-            generator.parameters(),
-            betas=objective.betas,
-            eps=objective.smallest_moment,
-            fused=device.type == "cuda",
-        ),
+        optimiser=Adam(generator, betas=objective.betas, smallest_moment=objective.smallest_moment),
         seed=int(rng.integers(2**63)),
         device=device,
         losses=[],
@@ -269,12 +265,9 @@ def _descend(
             return
         if saved and step % _SNAPSHOT_EVERY == 0:
             saved.snapshot(fit.losses)
-        for group in fit.optimiser.param_groups:
-            group["lr"] = rate * fade
         loss = fit.objective.loss(fit.step_rng(step))
-        fit.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        fit.optimiser.step()
+        fit.optimiser.step(rate * fade)
         _average(fit, step)
         if fit.critic is not None and (step + 1) % EVERY == 0:
             fit.critic.ascend()
@@ -342,6 +335,10 @@ def _checkpoint(path: Path | None, gist: Gist, training: Training, fit: _Fit) ->
     return Checkpoint(
         path,
         identity=digest.hexdigest(),
-        networks={"weights": fit.generator, "averaged": fit.averaged, **critic},
-        optimiser=fit.optimiser,
+        modules={
+            "weights": fit.generator,
+            "averaged": fit.averaged,
+            "adam": fit.optimiser,
+            **critic,
+        },
     )
