@@ -81,7 +81,7 @@ WITHOUT, WITH = [0.0] * 3, [0.0] * 3 + [1.0]
 """Three rows that pull one way; the canary pulls the other, a thousand times as hard."""
 
 
-def audited_at_rate_one(n=2_000):
+def audited_at_rate_one(n=5_000):
     """Every step is one Gaussian: the lower bound on mu, and the claim."""
     query = query_of(rate=1.0, steps=1)
     (without, prepared), (seen, _) = (steps_of(xs, query, n, epsilon=4.0) for xs in (WITHOUT, WITH))
