@@ -10,14 +10,12 @@ from torch.optim.adam import adam
 class Adam(nn.Module):
     """Move weights against their gradients: Kingma and Ba 2015.
 
-    ``torch.optim.Adam`` imports PyTorch's compiler when it is made, which takes longer than many a
-    table takes to train. This calls the same function underneath; and its moments are buffers, so
-    that they are kept and restored like those of any module.
+    ``torch.optim.Adam`` imports PyTorch's compiler when it is made: seconds and memory for which
+    training has no use. This calls the same function underneath; and what it remembers are buffers,
+    kept and restored like those of any module.
 
     Privacy: post-processing of a release; touches no row.
     """
-
-    steps: Tensor
 
     def __init__(
         self, network: nn.Module, *, betas: tuple[float, float], smallest_moment: float
@@ -29,8 +27,7 @@ class Adam(nn.Module):
         for place, weights in enumerate(self._weights):
             self.register_buffer(f"mean_{place}", torch.zeros_like(weights))
             self.register_buffer(f"square_{place}", torch.zeros_like(weights))
-        count = torch.zeros(len(self._weights))
-        self.register_buffer("steps", count.to(self._weights[0].device) if self._fused else count)
+            self.register_buffer(f"steps_{place}", torch.zeros((), device=weights.device))
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
@@ -39,14 +36,13 @@ class Adam(nn.Module):
         Privacy: post-processing of a release.
         """
         moved = [place for place, weights in enumerate(self._weights) if weights.grad is not None]
-        counts = self.steps.unbind()
         adam(
             [self._weights[place] for place in moved],
             [weights.grad for weights in self._weights if weights.grad is not None],
-            [self.get_buffer(f"mean_{place}") for place in moved],
-            [self.get_buffer(f"square_{place}") for place in moved],
+            self._remembered("mean", moved),
+            self._remembered("square", moved),
             [],  # only a variant of Adam remembers its largest squares
-            [counts[place] for place in moved],
+            self._remembered("steps", moved),
             fused=self._fused,
             amsgrad=False,
             beta1=self._betas[0],
@@ -58,3 +54,6 @@ class Adam(nn.Module):
         )
         for weights in self._weights:
             weights.grad = None
+
+    def _remembered(self, what: str, places: list[int]) -> list[Tensor]:
+        return [self.get_buffer(f"{what}_{place}") for place in places]
