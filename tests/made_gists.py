@@ -1,4 +1,4 @@
-"""Gists of made-up tables, released through the real wall."""
+"""Gists of made-up tables, released through the real wall or rehearsed."""
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from dpgist.schema import (
     Schema,
 )
 from dpgist.sources import open_source
+from dpgist.testing import RepeatableNoise, rehearse
 
 MIXED = Schema(
     name="mixed",
@@ -109,3 +110,10 @@ def gist_of(table, schema, method, *, epsilon=1.0, relation="add_remove", featur
         ledger=stamp,
         version="0",
     )
+
+
+def rehearsed(table, schema, method, *, epsilon=1.0, relation="add_remove"):
+    """The same noise at every run, for tests of how well something is learnt under it."""
+    budget = Budget(epsilon=epsilon, delta=1e-5, relation=relation)
+    noise = RepeatableNoise(seed=0)
+    return rehearse(table, schema, method, budget, public="simulated", noise=noise)
