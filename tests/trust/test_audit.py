@@ -70,7 +70,7 @@ def test_the_noise_layer_keeps_its_promise_and_wastes_little(pair):
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_whole_releases_keep_their_promise(pair):
-    audit(pair, epsilon=10.0, n=1_500, releases=whole_releases)
+    audit(pair, epsilon=10.0, n=1_000, releases=whole_releases)
 
 
 def test_whole_releases_waste_little():
