@@ -70,7 +70,9 @@ def test_the_noise_layer_keeps_its_promise_and_wastes_little(pair):
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_whole_releases_keep_their_promise(pair):
-    audit(pair, epsilon=10.0, n=1_000, releases=whole_releases)
+    """Noise too small by a fifth is seen in the worst pairs; the others have room to spare."""
+    n = 2_000 if PAIRS[pair][-1] else 1_000
+    audit(pair, epsilon=10.0, n=n, releases=whole_releases)
 
 
 def test_whole_releases_waste_little():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.made_gists import GRID, MIXED, gist_of, grid_table, mixed_table
 
+from dpgist.artefact import read_artefact, write_artefact
 from dpgist.errors import ArtefactError
 from dpgist.methods import Merf
 from dpgist.schema import CategoryColumn, IntegerColumn, Schema
@@ -80,6 +81,19 @@ def test_a_checkpoint_of_another_run_is_refused(small_gist, tmp_path):
         fit(small_gist, checkpoint=file, progress=stop_at(3))
     with pytest.raises(ArtefactError, match="another training run"):
         fit(small_gist, checkpoint=file, seed=1)
+
+
+def test_a_checkpoint_with_other_contents_is_refused(small_gist, tmp_path):
+    file = tmp_path / "run.checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        fit(small_gist, checkpoint=file, progress=stop_at(3))
+    payload, arrays = read_artefact(file, "checkpoint")
+    renamed = {name.replace("adam:mean", "exp_avg:mean"): kept for name, kept in arrays.items()}
+    assert renamed.keys() != arrays.keys()
+    own = {name: payload[name] for name in ("identity", "losses")}
+    write_artefact(file, "checkpoint", own, renamed, force=True)
+    with pytest.raises(ArtefactError, match="another training run"):
+        fit(small_gist, checkpoint=file)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5])

@@ -61,7 +61,8 @@ class Checkpoint:
         if not self._path.exists():
             return []
         payload, arrays = read_artefact(self._path, _KIND)
-        if payload.get("identity") != self._identity:
+        known = payload.get("identity") == self._identity
+        if not known or arrays.keys() != dict(self._state()).keys():  # or another version wrote it
             raise ArtefactError(
                 f"{self._path}: belongs to another training run; delete it or name another"
             )
