@@ -7,7 +7,8 @@ SMALL = Merf(joint_frequencies=40, pair_frequencies=60)
 
 
 def write_folder(path, gist, model, rows):
-    outputs = Outputs.prepare(path, force=False, images=gist.schema.image is not None)
+    outputs = Outputs(folder=path, images=gist.schema.image is not None)
+    outputs.prepare()
     save_release(gist, outputs)
     model.save(outputs.model)
     write_table(rows, outputs.rows, gist.schema, force=False)

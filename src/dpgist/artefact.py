@@ -9,6 +9,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -137,6 +138,50 @@ def new_file(path: str | os.PathLike[str], *, force: bool = False) -> Iterator[B
         with suppress(FileNotFoundError):
             temporary.unlink()
     _sync_folder(path.parent)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultFolder:
+    """A folder for all that one command makes: artefacts, a privacy card and figures.
+
+    Privacy: names only.
+    """
+
+    folder: Path
+    force: bool = False
+
+    @property
+    def card_text(self) -> Path:
+        """The card for people."""
+        return self.folder / "card.txt"
+
+    @property
+    def card_json(self) -> Path:
+        """The card for programs."""
+        return self.folder / "card.json"
+
+    def plot(self, name: str) -> Path:
+        """A figure's file."""
+        return self.folder / "plots" / f"{name}.png"
+
+    def files(self) -> list[Path]:
+        """Every file, in the order of writing."""
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """Make the folder and refuse, before anything is spent, what could not be written.
+
+        Privacy: looks at the output folder only.
+        """
+        (self.folder / "plots").mkdir(parents=True, exist_ok=True)
+        for path in self.files():
+            refuse_bad_output(path, force=self.force)
+
+    def discard_if_empty(self) -> None:
+        """Take back the folders, unless something was written into them."""
+        for folder in (self.folder / "plots", self.folder):
+            with suppress(OSError):  # not empty
+                folder.rmdir()
 
 
 def _temporary_name(path: Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from dpgist import plots, workflow
-from dpgist.artefact import new_file, refuse_bad_output
+from dpgist.artefact import ResultFolder, new_file
 from dpgist.generators.model import Model
 from dpgist.gist import Gist
 from dpgist.pixels import image_arrays
@@ -64,28 +64,10 @@ def write_text(text: str, path: Path, *, force: bool) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outputs:
+class Outputs(ResultFolder):
     """Names of everything synthesize writes."""
 
-    folder: Path
-    force: bool
     images: bool = False
-
-    @staticmethod
-    def prepare(folder: Path, *, force: bool, images: bool = False) -> Outputs:
-        """Make the folder and refuse, before anything is spent, what could not be written."""
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "plots").mkdir(exist_ok=True)
-        outputs = Outputs(folder=folder, force=force, images=images)
-        for path in outputs.files():
-            refuse_bad_output(path, force=force)
-        return outputs
-
-    def discard_if_empty(self) -> None:
-        """Take back the folders, unless something was written into them."""
-        for folder in (self.folder / "plots", self.folder):
-            with suppress(OSError):  # not empty
-                folder.rmdir()
 
     @property
     def gist(self) -> Path:
@@ -99,20 +81,7 @@ class Outputs:
     def rows(self) -> Path:
         return self.folder / ("synthetic.npz" if self.images else "synthetic.parquet")
 
-    @property
-    def card_text(self) -> Path:
-        return self.folder / "card.txt"
-
-    @property
-    def card_json(self) -> Path:
-        return self.folder / "card.json"
-
-    def plot(self, name: str) -> Path:
-        """A figure's file."""
-        return self.folder / "plots" / f"{name}.png"
-
     def files(self) -> list[Path]:
-        """Every file, in the order of writing."""
         fixed = [self.gist, self.card_text, self.card_json, self.model, self.rows]
         return [*fixed, self.plot("images" if self.images else "columns"), self.plot("loss")]
 

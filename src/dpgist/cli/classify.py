@@ -149,7 +149,8 @@ def fit_verb(
     if dry_run:
         typer.echo(f"ok: the header of {data} agrees with the schema; no row was read")
         return
-    files = ClassifierFiles.prepare(out, force=force)
+    files = ClassifierFiles(folder=out, force=force)
+    files.prepare()
     try:
         book = book_for(ledger, files.ledger, facts, budget)
         announce(budget, book)

@@ -258,7 +258,8 @@ def synthesize_verb(
     training = Training(steps=steps, generator=generator, critic=critic)
     workflow.check_training(training, facts, chosen)
     workflow.check_table(data, facts)
-    outputs = Outputs.prepare(out, force=force, images=facts.image is not None)
+    outputs = Outputs(folder=out, force=force, images=facts.image is not None)
+    outputs.prepare()
     try:
         book = book_for(ledger, out / "ledger.sqlite", facts, budget)
         announce(budget, book)

@@ -46,7 +46,8 @@ class _Pipeline:
         self, name: str, table: pa.Table, schema: Schema, training: Training
     ) -> tuple[pa.Table, Outputs]:
         """Release, save, read back, train from the file alone, sample."""
-        outputs = Outputs.prepare(self.folder / name, force=self.force)
+        outputs = Outputs(folder=self.folder / name, force=self.force)
+        outputs.prepare()
         ledger = self._fresh_ledger(outputs.folder / "ledger.sqlite", schema)
         self.note(f"{name}: releasing at epsilon {BUDGET.epsilon:g}, delta {BUDGET.delta:g}")
         gist = workflow.release(table, schema, None, BUDGET, ledger=ledger, seed=self.seed)

@@ -61,7 +61,7 @@ def holds_classifier(folder: Path) -> bool:
 
     Privacy: looks at file names only.
     """
-    gist = Outputs(folder=folder, force=False).gist
+    gist = Outputs(folder=folder).gist
     return ClassifierFiles(folder=folder).maps.is_file() and not gist.is_file()
 
 

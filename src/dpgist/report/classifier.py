@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
-from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 from dpgist.artefact import refuse_bad_output
@@ -26,6 +24,7 @@ from dpgist.outputs import write_text
 from dpgist.plots import ACCENT, SYNTHETIC
 from dpgist.report.figures import heading, image_strip
 from dpgist.report.svg import FAINT_INK, box, fit, label, line, picture, plain, text_width
+from dpgist.report.templates import fill
 from dpgist.schema import Schema
 from dpgist.version import __version__
 
@@ -98,20 +97,16 @@ def render_classifier(content: ClassifierContent) -> str:
 
     Privacy: post-processing of a released classifier.
     """
-    names = ("classifier.html", "page.css")
-    texts = {name: (files("dpgist.report") / name).read_text("utf-8") for name in names}
-    environment = Environment(
-        loader=DictLoader(texts), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
     n_classes, n_maps = content.maps.biases.shape
     head, _, rest = STAMP.partition(". ")
     context = {
-        "css": Markup(texts["page.css"]),  # our own file: nothing in it comes from a user
         "title": content.schema.name,
         "lede": f"classifier of {content.schema.label} · {n_classes} classes · {n_maps} "
         f"linear map{'s' if n_maps > 1 else ''} each",
         "stamp_head": f"{head}.",
         "stamp": rest,
+        "inside_only": True,
+        "protected": True,
         "guarantee": content.card.get("guarantee", ""),
         "tiles": _tiles(content.card),
         "facts": list(_facts(content.card)),
@@ -122,7 +117,7 @@ def render_classifier(content: ClassifierContent) -> str:
         "footer": f"Made by dpgist {__version__}. The numbers of this page are in report.json "
         "beside it; the filters themselves are in classifier.maps.",
     }
-    return environment.get_template("classifier.html").render(context)
+    return fill("classifier.html", context)
 
 
 _IMAGE_WORDS = (

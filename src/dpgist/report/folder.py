@@ -53,7 +53,7 @@ def read_folder(path: Path, *, ledger: Path | None = None) -> Folder:
 
     Privacy: reads artefacts; the synthetic rows are taken to be what the model drew.
     """
-    outputs = Outputs(folder=path, force=False)
+    outputs = Outputs(folder=path)
     if not outputs.gist.is_file():
         raise DataError(
             f"there is no {outputs.gist.name} in {path}; name a folder that dpgist synthesize wrote"
@@ -72,7 +72,7 @@ def read_folder(path: Path, *, ledger: Path | None = None) -> Folder:
 
 
 def _outputs(folder: Path, schema: Schema) -> Outputs:
-    return Outputs(folder=folder, force=False, images=schema.image is not None)
+    return Outputs(folder=folder, images=schema.image is not None)
 
 
 def _rows(folder: Path, schema: Schema) -> pa.Table | None:

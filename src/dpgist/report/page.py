@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 from dpgist.card import column_facts, round_up
@@ -20,6 +18,7 @@ from dpgist.report.figures import NOISY, Series
 from dpgist.report.inside import Marginal
 from dpgist.report.outside_page import outside_context
 from dpgist.report.svg import plain, short
+from dpgist.report.templates import fill
 from dpgist.schema import Schema
 from dpgist.version import __version__
 
@@ -38,22 +37,16 @@ def render(content: Content, images: dict[str, Array]) -> str:
 
     Privacy: as private as the content.
     """
-    names = ("page.html", "outside.html", "page.css")
-    texts = {name: (files("dpgist.report") / name).read_text("utf-8") for name in names}
-    environment = Environment(
-        loader=DictLoader(texts), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
     schema = Schema.from_dict(content.card["declared_public"]["schema"])
     context = {
         **_top(content),
         **_card(content),
         **_gist(content),
-        "css": Markup(texts["page.css"]),  # our own file: nothing in it comes from a user
         "images": list(_strips(images)),
         "outside": outside_context(content.outside, schema),
         "advice": content.advice,
     }
-    return environment.get_template("page.html").render(context)
+    return fill("page.html", context)
 
 
 def _top(content: Content) -> dict[str, Any]:
@@ -90,6 +83,9 @@ def _card(content: Content) -> dict[str, Any]:
     bad = any(column["flagged"] for column in columns)
     return {
         "card": card,
+        "protected": not card["rehearsal"],
+        "guarantee": card["guarantee"],
+        "caveats": card["caveats"],
         "tiles": _tiles(card),
         "epsilons": _epsilons(card),
         "health_std": card["health"][0]["std"],
