@@ -154,3 +154,11 @@ def test_shapes_and_the_values_themselves_survive():
     assert noisy.shape == (3, 4)
     assert np.abs(noisy - values).max() < 20
     assert noise.add_rounded_gaussian(np.zeros((0, 2), np.int64), noise_std=1.0).shape == (0, 2)
+
+
+def test_sums_at_the_end_of_the_integers_are_noised_like_any_others():
+    """An error, or noise cut off there, would tell of a row that tips the sum over."""
+    ends = np.repeat(np.array([2**63 - 1, -(2**63)]), 200_000)
+    moved = noise.add_rounded_gaussian(ends, noise_std=2.0**20) - ends  # modulo 2^64
+    assert variance_p(moved[:200_000], 2.0**20) > ALPHA
+    assert variance_p(moved[200_000:], 2.0**20) > ALPHA

@@ -102,6 +102,40 @@ def test_one_row_more_moves_the_sum_by_at_most_the_bound_and_a_large_one_by_all_
     assert prepared.noise_std >= prepared.multiplier * bound * (1 + 2**-40)
 
 
+@pytest.mark.parametrize("projected", [False, True])
+def test_sums_too_long_for_the_integers_wrap_around_exactly(projected):
+    space, rng = space_of(projected), np.random.default_rng(2)
+    products = rng.integers(-(2**63), 2**63, (6, 4), dtype=np.int64)
+    alone = rng.integers(-(2**63), 2**63, 6, dtype=np.int64)
+    found = space.gradient(products, alone)
+    for output in range(6):
+        row = [int(v) for v in products[output]]
+        if projected:
+            part = space.projection[output // 2]
+            row = [sum(v * int(part[i, f]) for i, v in enumerate(row)) for f in range(2)]
+        expected = [*row, int(alone[output]) * space.whole_constant]
+        assert [(int(v) - w) % 2**64 for v, w in zip(found[output], expected, strict=True)] == [
+            0
+        ] * len(expected)
+
+
+def test_no_number_of_rows_ends_in_an_error():
+    """Neighbours on both sides of the largest integer must not be told apart by a refusal."""
+    space = Space(outputs=1, inputs=1, levels=255, constant=256.0)
+    query = query_of(rate=1.0, steps=1, clip=2.0**11, space=space)
+    prepared, held, follower = prepared_of(query), held_of([1.0], query), Recorder()
+    one = int(np.abs(sgd.clipped_sum(prepared, held, np.zeros(1, int), follower.parameters)).max())
+    for rows in (2**61 // one, 2**61 // one + 1, 2**63 // one + 1):
+        sgd.take_step(prepared, held, np.zeros(rows, np.int64), 10, follower)
+    assert np.isfinite(follower.seen).all()
+
+
+def test_a_clip_bound_that_so_many_declared_rows_would_tip_over_is_refused_before_the_charge():
+    query = query_of(rate=0.5, rows=10**9)
+    with pytest.raises(ValueError, match="too large for sums of 500,000,000 rows"):
+        prepared_of(query)
+
+
 def test_bad_cells_and_unknown_labels_never_raise():
     query = query_of(steps=2)
     follower, _ = run(["x", None, 1e308, float("nan"), 1.0], query)

@@ -27,7 +27,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 SAMPLER = "rounded Gaussian, exact, AES-256-CTR keyed by the operating system"
 LARGEST_STD = 2.0**48
-LARGEST_VALUE = 2**61
 
 _STRIPS = 128  # strips [i/16, (i+1)/16), so the tail starts at x = 8
 _WIDTH = 1 / 16
@@ -69,18 +68,17 @@ def add_rounded_gaussian(values: _Integers, *, noise_std: float) -> _Integers:
         values: Exact integer statistics (grid units).
         noise_std: Standard deviation of the ideal Gaussian, in the same units.
 
-    Guarantee: the result is distributed exactly as ``round(values + noise_std * N)``, given
-    uniform bits; so it is a post-processing of the Gaussian mechanism and mu-GDP with
+    Guarantee: the result is distributed exactly as ``round(values + noise_std * N)`` modulo 2^64,
+    given uniform bits; so it is a post-processing of the Gaussian mechanism and mu-GDP with
     mu = sensitivity / noise_std (Dong, Roth, Su 2022, Theorem 2.7), under whichever neighbouring
-    relation the sensitivity was computed for.
+    relation the sensitivity was computed for. Sums may have wrapped around on their way here, in
+    the same ring: a refusal of large ones would tell of the rows, and would not be noisy.
 
     Privacy: this is the mechanism; the key lives inside this call and is dropped with it.
     """
     if not 0 < noise_std <= LARGEST_STD:
         raise ValueError(f"noise_std must lie in (0, 2^48], got {noise_std}")
     flat = np.ascontiguousarray(values, dtype=np.int64).ravel()
-    if flat.size and max(int(flat.max()), -int(flat.min())) > LARGEST_VALUE:
-        raise ValueError("a sum exceeds 2^61 grid units; use fewer grid bits")
     bits = SystemBits()
     noisy = flat.copy()
     for start in range(0, flat.size, _CHUNK):

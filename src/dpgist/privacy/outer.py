@@ -32,8 +32,8 @@ BITS = 26
 """Coefficients lie on the grid 2^-26."""
 
 _MOST_LEVELS, _MOST_OUTPUTS = 4095, 2**12
-_LARGEST_PRODUCT = 2**53
-_SPLIT = 2**24
+_LARGEST_PRODUCT, _LARGEST_SUM = 2**53, 2**61
+_SPLIT = 2**26
 _SHRINK = 1 + 2.0**-40
 
 Integers = npt.NDArray[np.int64]
@@ -154,11 +154,16 @@ class Space:
         """The clip bound in the integers of a row's gradient. Privacy: public."""
         return clip * 2.0**BITS * self.unit
 
-    def check(self, clip: float) -> None:
-        """Refuse a clip bound with which sums might not be exact; public numbers only."""
+    def check(self, clip: float, *, rows: float = 0) -> None:
+        """Refuse a clip bound with which sums might not be exact, or wrap around; public numbers.
+
+        ``rows`` is how many are expected in a batch, 0 if that is not public.
+        """
         largest = self.grid_bound(clip) / self.whole_constant
         if not 0 < clip < math.inf or BLOCK_ROWS * largest * self.levels > _LARGEST_PRODUCT:
             raise ValueError(f"a clip bound of {clip:g} is too large for sums to be exact")
+        if rows * self.grid_bound(clip) > _LARGEST_SUM:
+            raise ValueError(f"a clip bound of {clip:g} is too large for sums of {rows:,.0f} rows")
         spare = self._spare if self.copies > 1 else 0.0
         if self.grid_bound(clip) < max(2**12, 8 * spare):
             raise ValueError(f"a clip bound of {clip:g} is too small for the grid")
@@ -210,6 +215,8 @@ class Space:
     def summed(self, grid: torch.Tensor, rows: torch.Tensor) -> tuple[Integers, Integers]:
         """Exact sums over one block: of outer products (outputs, inputs), of coefficients alone.
 
+        Blocks are added in int64, modulo 2^64, which ends in no error that a row could cause.
+
         Privacy: private until noise is added.
         """
         if len(rows) > self.block_rows:
@@ -227,7 +234,10 @@ class Space:
         return np.concatenate([self._projected(products), constants], axis=1)
 
     def _projected(self, products: Integers) -> Integers:
-        """Integers times integers by way of float64: their high and low halves side by side."""
+        """Integers times integers by way of float64: their high and low halves side by side.
+
+        Exact for all of int64, whose high halves are at most 2^37, and modulo 2^64.
+        """
         if self.projection is None:
             return products
         grouped = products.reshape(self.groups, -1, self.inputs)

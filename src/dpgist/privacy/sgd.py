@@ -181,7 +181,7 @@ class Prepared:
             raise ValueError("inputs and space do not fit together")
         if query.inputs.copies != query.space.copies:
             raise ValueError("inputs give another number of copies than the space expects")
-        query.space.check(query.clip)
+        query.space.check(query.clip, rows=query.rate * (query.rows or 0))
         self.query, self.budget, self.per_person = query, budget, schema.max_rows_per_person
         self.run = Run(
             rate=exact_rate(query.rate),

@@ -1,15 +1,15 @@
-"""Comma-separated text: one line is one row, its cells are text, the schema gives them meaning.
+"""Comma-separated text: one record is one row, its cells are text, the schema gives them meaning.
 
-Every line is parsed on its own, so a stray quote cannot swallow other people's rows. A line that
-leaves a quote open is joined with the lines after it only if together they make a complete row
-and none of them is one by itself.
+A record is what RFC 4180 says: a line, or several of them where a cell in quotes holds line ends.
+Whatever a person writes into a cell, a CSV writer puts it into quotes and doubles the quotes in it,
+so that it changes this person's row alone. A file written without that care can let one cell join
+or split rows, and no reader could tell: write such files anew before they are released.
 """
 
 from __future__ import annotations
 
 import gzip
 import re
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,8 +27,10 @@ _BATCH_ROWS = 8_192
 
 _FIELD = re.compile(r' *+(?:"((?:[^"]++|"")*+)"([^,]*+)|((?!")[^,]*+))(,|\Z)', re.DOTALL)
 """A field in quotes with whatever follows them, or a plain one, and the comma after it."""
-MOST_LINES = 64
-"""A quoted cell may run over this many lines; what runs on longer is a stray quote."""
+_CLOSING = re.compile(r'(?:[^"]++|"")*+"[^,]*+,?', re.DOTALL)
+"""From inside a field in quotes to the comma after it."""
+MOST_CHARACTERS = 1 << 24
+"""What a record has beyond is not kept: a quote that nobody closed must not fill the memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,15 +87,14 @@ def records(lines: Iterator[str], *, n_fields: int) -> Iterator[list[str | None]
 
     Missing cells are None and surplus ones are dropped.
 
-    Privacy: private rows; a line changes no row but its own, where each line is one row.
+    Privacy: private rows; what a CSV writer wrote as one record is one row, whatever its cells hold.
     """
-    ahead: deque[str] = deque()
-    while (line := ahead.popleft() if ahead else next(lines, None)) is not None:
+    for line in lines:
         if line.isspace():
             continue
         fields, left_open = split_line(line)
-        if left_open and n_fields > 1:
-            fields = _joined(line, ahead, lines, n_fields) or fields
+        if left_open:
+            fields, _ = split_line(line + _rest_of_record(lines))
         if len(fields) != n_fields:
             yield [*fields, *[None] * n_fields][:n_fields]
         else:
@@ -101,15 +102,14 @@ def records(lines: Iterator[str], *, n_fields: int) -> Iterator[list[str | None]
 
 
 def split_line(line: str) -> tuple[list[str], bool]:
-    """The fields of one line taken by itself, and whether it leaves a quote open.
+    """The fields of a line or a record, and whether it leaves a quote open.
 
     Privacy: row-wise; for the private pass alone.
     """
     text = line.rstrip("\r\n")
     if '"' not in text:
         return text.split(","), False
-    # Not the csv module: it refuses a bare carriage return and long fields, and where it does, a
-    # complete row would no longer be recognised as one.
+    # Not the csv module: it refuses a bare carriage return and long fields.
     fields, place = [], 0
     while found := _FIELD.match(text, place):
         quoted, rest, plain, comma = found.groups()
@@ -120,28 +120,16 @@ def split_line(line: str) -> tuple[list[str], bool]:
     return [*fields, text[place:].lstrip(" ")[1:]], True
 
 
-def _joined(first: str, ahead: deque[str], lines: Iterator[str], n_fields: int) -> list[str] | None:
-    """The row that starts in ``first`` and ends lines later, taken out of ``ahead``, if any."""
-    text = first
-    for count in range(1, MOST_LINES):
-        if len(ahead) < count:
-            ahead.extend(islice(lines, 1))
-        if len(ahead) < count or _is_complete(ahead[count - 1], n_fields):
-            return None
-        text += ahead[count - 1]
-        fields, left_open = split_line(text)
-        if not left_open and len(fields) == n_fields:
-            for _ in range(count):
-                ahead.popleft()
-            return fields
-        if not left_open:
-            return None
-    return None
-
-
-def _is_complete(line: str, n_fields: int) -> bool:
-    fields, left_open = split_line(line)
-    return not left_open and line.count('"') % 2 == 0 and len(fields) == n_fields
+def _rest_of_record(lines: Iterator[str]) -> str:
+    """Take the lines that belong to a record whose last field so far is in quotes and open."""
+    kept: list[str] = []
+    room, left_open = MOST_CHARACTERS, True
+    while left_open and (line := next(lines, None)) is not None:
+        kept.append(line[:room])
+        room -= len(kept[-1])
+        closing = _CLOSING.match(line)
+        left_open = closing is None or split_line(line[closing.end() :])[1]
+    return "".join(kept)
 
 
 def _names(lines: Iterator[str]) -> tuple[str, ...]:
