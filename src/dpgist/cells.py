@@ -30,6 +30,7 @@ _FIRST_TRUE = 4
 _ISO_FORMAT = "%Y-%m-%d"
 # How the objects that stand for an absent cell print: not numbers, not a time, not available.
 _ABSENT_OBJECTS = frozenset({"nan", "NaN", "-NaN", "sNaN", "-sNaN", "NaT", "<NA>"})
+_EXACT_BELOW = 2**53
 _MILLISECONDS_PER_DAY = 86_400_000
 _TICKS_PER_DAY = {
     "s": 86_400,
@@ -91,6 +92,9 @@ def truths(cells: pa.Array) -> tuple[Codes, Mask]:
 def texts(cells: pa.Array) -> pa.LargeStringArray:
     """Cells as stripped text; integers in decimals, booleans as true and false; null if empty.
 
+    A whole number is written alike whatever holds it, for one empty cell makes many a reader keep
+    a column of integers as floats.
+
     Privacy: row-wise; for the private pass alone.
     """
     cells = flat(cells)
@@ -100,6 +104,8 @@ def texts(cells: pa.Array) -> pa.LargeStringArray:
         return pc.if_else(empty, pa.scalar(None, pa.large_string()), stripped)
     if is_whole(cells.type) or pa.types.is_null(cells.type):
         return cells.cast(pa.large_string())
+    if pa.types.is_floating(cells.type):
+        return _float_texts(_floats(cells.cast(pa.float64(), safe=False)))
     return texts(pa.array([_scalar_text(cell) for cell in cells], pa.large_string()))
 
 
@@ -160,6 +166,13 @@ def _mask(cells: pa.BooleanArray) -> Mask:
 def _floats(cells: pa.Array) -> Floats:
     values: Floats = cells.to_numpy(zero_copy_only=False).astype(np.float64)
     return values
+
+
+def _float_texts(values: Floats) -> pa.LargeStringArray:
+    whole = (np.abs(values) < _EXACT_BELOW) & (values == np.trunc(values))
+    integers = pa.array(np.where(whole, values, 0.0).astype(np.int64)).cast(pa.large_string())
+    others = pa.array(values, mask=np.isnan(values)).cast(pa.large_string())
+    return pc.if_else(pa.array(whole), integers, others)
 
 
 def _positions(cells: pa.LargeStringArray, values: pa.LargeStringArray) -> Codes:
@@ -233,6 +246,8 @@ def _object_text(value: Any) -> str | None:
         return "true" if value else "false"
     if isinstance(value, int) and value.bit_length() > 1024:
         return "-inf" if value < 0 else "inf"
+    if isinstance(value, float | np.floating) and value.is_integer() and abs(value) < _EXACT_BELOW:
+        return str(int(value))
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, dt.date):

@@ -17,6 +17,7 @@ from dpgist.privacy.outer import Space
 from dpgist.privacy.plan import Budget, Relation
 from dpgist.privacy.subsampled import Run, calibrated, epsilon_by_pld, epsilon_by_rdp, terms_for
 from tests.trust.sgd_worlds import (
+    Recorder,
     Told,
     held_of,
     ledger_of,
@@ -149,6 +150,14 @@ class NotRowWise:
         return lambda rows, labels: rows[:, :1] - rows[:, :1].cumsum(0)
 
 
+class NotRowWiseLater:
+    """The same, but only once its parameters have left zero, where training starts."""
+
+    def at(self, parameters, dtype):
+        moved = parameters.abs().max().to(dtype)
+        return lambda rows, labels: rows[:, :1] - moved * rows[:, :1].cumsum(0)
+
+
 class Counting(Told):
     """A model that counts how often it is asked."""
 
@@ -159,11 +168,12 @@ class Counting(Told):
         return super().at(parameters, dtype)
 
 
-def test_a_model_that_is_not_row_wise_is_refused_before_the_charge():
+@pytest.mark.parametrize("model", [NotRowWise(), NotRowWiseLater()])
+def test_a_model_that_is_not_row_wise_is_refused_before_the_charge(model):
     schema, budget = schema_of(1), budget_of(1.0)
     ledger = ledger_of(budget, schema)
     with pytest.raises(PrivacyError, match="row-wise"):
-        run([1.0, 0.0], query_of(model=NotRowWise()), ledger=ledger)
+        run([1.0, 0.0], query_of(model=model), ledger=ledger)
     assert ledger.spent_units() == 0
 
 

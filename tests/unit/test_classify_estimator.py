@@ -10,7 +10,7 @@ from dpgist.classify.estimator import LocallyLinearMaps
 from dpgist.classify.maps import Maps
 from dpgist.classify.setup import Setup
 from dpgist.classify.statement import statement, statement_text
-from dpgist.classify.tables import array_schema
+from dpgist.classify.tables import array_schema, as_array
 from dpgist.errors import BudgetExceeded, DataError, PrivacyError
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget
@@ -54,6 +54,23 @@ def test_scikit_learn_checks_that_apply_pass(estimator, check):
 
 def test_the_checks_that_do_not_apply_exist():
     assert set(NOT_APPLICABLE) <= {name for _, name in checks()}
+
+
+MAD = [None, "n/a", 10**30, float("nan"), True, 1 + 2j, [1], "0.5"]
+
+
+def test_no_cell_of_a_list_raises_or_moves_other_rows():
+    rows = [[0.25, 0.5], [True, 1]]
+    for cell in MAD:
+        more = [*rows, [cell, 0.5]]
+        assert np.array_equal(as_array(more)[:2], as_array(rows))
+        LocallyLinearMaps(classes=[0, 1], **QUICK).fit(more, [0, 1, cell])
+
+
+def test_rows_of_several_lengths_are_refused_without_a_word_of_how_many():
+    with pytest.raises(ValueError, match="each row as long as the others") as caught:
+        LocallyLinearMaps(classes=[0, 1], **QUICK).fit([[1.0, 2.0]] * 77 + [[1.0]], [0] * 78)
+    assert "7" not in str(caught.value)
 
 
 SCHEMA = Schema(

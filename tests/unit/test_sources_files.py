@@ -128,6 +128,7 @@ ACCEPTED = {
         pa.string(),
         pa.large_string(),
         pa.int16(),
+        pa.float64(),
         pa.bool_(),
         pa.dictionary(pa.int8(), pa.string()),
         pa.null(),
@@ -137,13 +138,13 @@ ACCEPTED = {
         pa.timestamp("ms", "UTC"),
         pa.string(),
     ],
-    BooleanColumn(name="a"): [pa.bool_(), pa.string(), pa.int64()],
+    BooleanColumn(name="a"): [pa.bool_(), pa.string(), pa.int64(), pa.float32()],
 }
 REFUSED = {
     IntegerColumn(name="a", min=0, max=9): [pa.string(), pa.bool_(), pa.date32(), pa.binary()],
-    CategoryColumn(name="a", values=("x",)): [pa.float64(), pa.binary(), pa.list_(pa.string())],
+    CategoryColumn(name="a", values=("x",)): [pa.binary(), pa.list_(pa.string())],
     DateColumn(name="a", min="2000-01-01", max="2001-01-01"): [pa.int64(), pa.duration("s")],
-    BooleanColumn(name="a"): [pa.float64(), pa.date32()],
+    BooleanColumn(name="a"): [pa.decimal128(5, 1), pa.date32()],
 }
 
 

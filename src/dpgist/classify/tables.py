@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse
 
-from dpgist.cells import cell_text
+from dpgist.cells import cell_text, numbers
 from dpgist.encode import Encoder
 from dpgist.errors import DataError
 from dpgist.schema import CategoryColumn, ImageColumn, NumberColumn, Schema
@@ -57,21 +57,34 @@ def is_array(x: Any) -> bool:
 def as_array(x: Any) -> npt.NDArray[Any]:
     """A numeric array of two to four dimensions, judged by its type alone.
 
+    The types of arrays and frames are public, like those of a typed file. Lists have none: their
+    cells are read one by one, and what is no number is NaN, lest one cell decide about all.
+
     Privacy: refuses by type and shape, never by a value.
     """
-    array = np.asarray(x)
+    array = _from_lists(x) if isinstance(x, list) else np.asarray(x)
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported")
-    if array.dtype.kind not in "biuf":
-        raise TypeError("X must hold numbers; describe anything else by a schema and pass a table")
     if array.ndim not in (2, 3, 4):
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: "
-            "(rows, columns), or images (rows, height, width[, channels])"
+            "(rows, columns), each row as long as the others, or images (rows, height, width[, "
+            "channels])"
         )
+    if array.dtype.kind not in "biuf":
+        raise TypeError("X must hold numbers; describe anything else by a schema and pass a table")
     if array.ndim == 2 and array.shape[1] == 0:
         raise ValueError("0 feature(s) (shape=(n, 0)) while a minimum of 1 is required.")
     return array
+
+
+def _from_lists(x: list[Any]) -> npt.NDArray[Any]:
+    cells = np.asarray(x, dtype=object)
+    if cells.ndim != 2:
+        return np.asarray(x) if cells.ndim > 2 else cells
+    plain = (int(v) if isinstance(v, bool | np.bool_) else v for v in cells.ravel().tolist())
+    found, _ = numbers(pa.array([cell_text(value) for value in plain], pa.large_string()))
+    return found.reshape(cells.shape)
 
 
 def labelled_source(x: Any, y: Any, schema: Schema) -> Source:
@@ -90,7 +103,7 @@ def labelled_source(x: Any, y: Any, schema: Schema) -> Source:
     if y is None:
         return open_source(x)
     if hasattr(x, "assign"):
-        return open_source(x.assign(**{label: np.asarray(y)}))
+        return open_source(x.assign(**{label: _labels(y)}))
     raise DataError("give the labels as a column of the table, or pass arrays X and y")
 
 
@@ -139,7 +152,7 @@ def _table(array: npt.NDArray[Any], schema: Schema) -> pa.Table:
 def _labels(y: Any) -> npt.NDArray[Any]:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    labels = np.asarray(y)
+    labels = np.asarray(y, dtype=object) if isinstance(y, list) else np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels.ravel()
     if labels.ndim != 1:
@@ -148,12 +161,7 @@ def _labels(y: Any) -> npt.NDArray[Any]:
 
 
 def class_name(value: Any) -> str:
-    """A class as text: 1.0 and 1 and True are not told apart from "1", "1", "True".
-
-    Privacy: of one value alone.
-    """
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+    """A class as text; 1.0 is "1". Privacy: of one value alone."""
     return cell_text(value) or ""
 
 

@@ -114,7 +114,9 @@ def _is_numeric(kind: pa.DataType) -> bool:
 
 
 def _is_category(kind: pa.DataType) -> bool:
-    return is_text(kind) or is_whole(kind) or bool(pa.types.is_null(kind))
+    """Floats too: readers turn integers into them where a cell is empty, which is not public."""
+    checks = (is_text, is_whole, pa.types.is_floating, pa.types.is_null)
+    return any(check(kind) for check in checks)
 
 
 def _is_date(kind: pa.DataType) -> bool:
@@ -129,8 +131,8 @@ def _is_image(kind: pa.DataType) -> bool:
 _ACCEPTED: dict[str, tuple[Callable[[pa.DataType], bool], str]] = {
     "integer": (_is_numeric, "an integer, float or decimal type"),
     "number": (_is_numeric, "an integer, float or decimal type"),
-    "category": (_is_category, "a string, integer or boolean type"),
-    "boolean": (_is_category, "a boolean, integer or string type"),
+    "category": (_is_category, "a string, integer, float or boolean type"),
+    "boolean": (_is_category, "a boolean, integer, float or string type"),
     "date": (_is_date, "a date, timestamp or string type"),
     "image": (_is_image, "a binary type (PNG or JPEG files; of fixed size for raw pixels)"),
 }
