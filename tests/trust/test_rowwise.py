@@ -166,6 +166,13 @@ class Dicing(nn.Module):
         return (rows + torch.rand_like(rows),)
 
 
+class AwakeAtTheEdge(nn.Module):
+    """Looks at the block only if some row of it reaches the end of a range."""
+
+    def forward(self, rows):
+        return (torch.where((rows >= 1).any(), torch.ones_like(rows), torch.zeros_like(rows)),)
+
+
 class TooLong(nn.Module):
     """Fills more than was declared."""
 
@@ -187,6 +194,11 @@ def test_a_map_that_is_not_row_wise_is_refused_or_made_row_wise(map_class, batch
         return
     with pytest.raises(PrivacyError):
         prepared(plan)
+
+
+def test_a_map_that_is_not_row_wise_at_the_ends_of_ranges_is_refused():
+    with pytest.raises(PrivacyError, match="not row-wise"):
+        prepared(foreign(AwakeAtTheEdge(), batched=True))
 
 
 def test_a_map_that_changes_its_buffers_later_is_refused_before_release():

@@ -10,18 +10,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpgist.errors import PrivacyError
 from dpgist.features.looked import LookedUp
 from dpgist.features.marked import Marked
 from dpgist.methods import Hermite
 from dpgist.privacy import curator, lattice, rowmap
 from dpgist.privacy.plan import Block, Relation
-from dpgist.privacy.sensitivity import l2_sensitivity
+from dpgist.privacy.sensitivity import check_claim, l2_sensitivity
 from tests.trust.worlds import (
     TWO_STAGES,
     Signed,
     budget_of,
     exact_sums,
     plan_for,
+    release,
     schema_of,
     signed_plan,
     stage_plans,
@@ -265,6 +267,24 @@ def test_k_rows_of_one_person_move_the_sum_k_times_as_far(relation):
     plan = signed_plan(schema)
     ratio = check_pair(rows, "aaa", others, "aaa"[: len(others)], relation, schema, plan)
     assert ratio > 0.99
+
+
+def test_a_block_may_not_call_itself_constant():
+    """It would be free under replace_one, and nothing makes it true."""
+    plan, table = signed_plan(LABELLED, constant=True), table_of([(0.5, 0.5)], ["a"])
+    with pytest.raises(PrivacyError, match="only the counts"):
+        release(table, plan, budget_of(relation="replace_one"), LABELLED)
+
+
+def test_nor_may_a_block_of_a_released_gist():
+    table = table_of([(0.5, 0.5)], ["a"])
+    released = release(table, signed_plan(LABELLED), budget_of(), LABELLED)
+    check_claim(released)
+    (stage,) = released.stages
+    first = replace(stage.blocks[0], block=replace(stage.blocks[0].block, constant=True))
+    forged = replace(stage, blocks=(first, *stage.blocks[1:]))
+    with pytest.raises(PrivacyError, match="only the counts"):
+        check_claim(replace(released, stages=(forged,)))
 
 
 CLOSED_FORMS = [

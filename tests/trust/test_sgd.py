@@ -264,6 +264,21 @@ def test_one_sampled_step_is_below_the_charged_gaussian_everywhere():
     assert not subsampled.keeps(run_, multiplier * 0.98, terms)
 
 
+def test_no_rounding_of_the_convolutions_makes_a_run_look_cheaper():
+    long = subsampled._curve(Run(rate=0.001, steps=200_000, relation=Relation.ADD_REMOVE), 8.0)
+    assert (long(np.linspace(1.0, 3.0, 9)) > 0).all()
+    whole = subsampled._curve(Run(rate=1.0, steps=10_000, relation=Relation.ADD_REMOVE), 300.0)
+    epsilons = np.linspace(1.0, 3.0, 9)
+    exactly = subsampled.gaussian_delta(math.sqrt(10_000) / 300.0, epsilons)
+    assert (whole(epsilons) >= exactly).all()
+    assert exactly[-1] < subsampled._SMALLEST_SLACK < exactly[0]
+
+
+def test_a_slack_finer_than_the_convolutions_is_refused():
+    with pytest.raises(ValueError, match="a delta of at least"):
+        terms_of(Budget(epsilon=1.0, delta=1e-10))
+
+
 def test_the_thesis_run_costs_what_was_recomputed_for_it():
     """PRIVACY C4: B=500 of 60,000, 20 epochs, sigma 1.3, delta 1e-5."""
     run_ = Run(rate=500 / 60_000, steps=2400, relation=Relation.ADD_REMOVE)

@@ -187,6 +187,8 @@ def _with_own_blocks(query: Query, relation: Relation, *, health: bool) -> tuple
     names = [block.name for block in query.blocks]
     if len(set(names)) != len(names) or {COUNTS, HEALTH} & set(names):
         raise ValueError("block names must be distinct and not 'counts' or 'health'")
+    if any(block.constant for block in query.blocks):
+        raise PrivacyError("only the counts are known to be the same for every row")
     counts = Block(
         name=COUNTS,
         length=1,

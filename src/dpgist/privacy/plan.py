@@ -53,7 +53,7 @@ class Block:
     A row fills ``length`` numbers on the grid 2^-bits whose squared norm is at most
     ``bound_squared``. A ``labelled`` block has one such vector per class, and a row enters only
     its own class's. ``weight`` shares the noise between blocks (larger is more precise) and
-    nothing else. A ``constant`` block holds the same numbers for every row (the counts).
+    nothing else. A ``constant`` block holds the same numbers for every row: the counts, no other.
     """
 
     name: str

@@ -25,7 +25,7 @@ from fractions import Fraction
 
 from dpgist.errors import PrivacyError
 from dpgist.privacy.accounting import MU_SQUARED_UNITS, mu_from_units, units_of
-from dpgist.privacy.plan import Block, Relation
+from dpgist.privacy.plan import COUNTS, Block, Relation
 from dpgist.privacy.released import Released, ReleasedBlock
 
 _ROUND_UP = 1 + 2.0**-40
@@ -98,6 +98,8 @@ def check_claim(released: Released) -> None:
     total = Fraction(0)
     for stage in released.stages:
         blocks, stds = _blocks_and_stds(stage.blocks)
+        if any(block.constant and block.name != COUNTS for block in blocks):
+            raise PrivacyError("only the counts are known to be the same for every row")
         total += mu_squared(blocks, stds, released.budget.relation, per_person)
     if total * MU_SQUARED_UNITS > released.mu_squared_units:
         raise PrivacyError("the noise is smaller than the stated mu needs")

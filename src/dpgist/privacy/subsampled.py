@@ -64,7 +64,9 @@ SLACK = 1 / 16
 
 _GRID_POINTS = 200
 _ROUND_UP = 1 + 1e-9
-_SMALLEST_DELTA = 1e-10  # below it, rounding errors of the convolutions might be seen
+_CONVOLUTION_ERROR = 1e-12
+"""Added to every delta: the Fourier transforms of long runs are off by up to half of it."""
+_SMALLEST_SLACK = 1e-11
 _SMALLEST, _LARGEST = 0.4, 10_000.0
 
 Floats = npt.NDArray[np.float64]
@@ -107,18 +109,22 @@ def terms_for(
 
     Privacy: pure arithmetic on public numbers.
     """
-    if delta < _SMALLEST_DELTA:
-        raise ValueError(f"sampled runs need a delta of at least {_SMALLEST_DELTA:g}")
+    share = units / cap_units
+    slack = SLACK * delta * share / _ROUND_UP
+    if slack < _SMALLEST_SLACK:
+        raise ValueError(
+            f"sampled runs need a delta of at least {_SMALLEST_SLACK / (SLACK * share):.1g} here; "
+            "their cost cannot be computed more finely"
+        )
     cap = cap_units / MU_SQUARED_UNITS
     if cap > 2 * (math.sqrt(1 + ledger_epsilon**2) - 1):
         raise PrivacyError(
             f"at delta {delta:g} the cost of sampled runs cannot be added up; use a smaller delta"
         )
     left = mu_of(ledger_epsilon, delta * (1 - SLACK)) ** 2 / cap
-    share = units / cap_units
     return Terms(
         mu=math.sqrt(left * units / MU_SQUARED_UNITS) / _ROUND_UP,
-        slack=SLACK * delta * share / _ROUND_UP,
+        slack=slack,
         epsilon=epsilon,
         delta=delta,
     )
@@ -170,7 +176,8 @@ def epsilon_by_pld(run: Run, multiplier: float, delta: float) -> float:
     Privacy: pure arithmetic on public numbers.
     """
     if run.relation == Relation.ADD_REMOVE:
-        return float(_composed(run, multiplier).get_epsilon_for_delta(delta)) * _ROUND_UP
+        exactly = delta - _CONVOLUTION_ERROR
+        return float(_composed(run, multiplier).get_epsilon_for_delta(exactly)) * _ROUND_UP
     return _first_below(_curve(run, multiplier), delta)
 
 
@@ -205,7 +212,8 @@ def _curve(run: Run, multiplier: float) -> _Curve:
     composed = _composed(run, multiplier)
 
     def added_or_removed(epsilon: Floats) -> Floats:
-        return np.asarray(composed.get_delta_for_epsilon(epsilon.tolist()), np.float64)
+        found = np.asarray(composed.get_delta_for_epsilon(epsilon.tolist()), np.float64)
+        return np.maximum(found, 0.0) + _CONVOLUTION_ERROR
 
     def replaced(epsilon: Floats) -> Floats:
         halves: Floats = (1 + np.exp(epsilon / 2)) * added_or_removed(epsilon / 2)
