@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,15 @@ def round_up(value: float, digits: int = 4) -> float:
     return float(f"{math.ceil(value * scale * (1 - 1e-12)) / scale:.{digits}g}")
 
 
+def at_least(value: float) -> str:
+    """A claimed number in few digits, or in all it has where few would promise more.
+
+    Privacy: rounds claims against ourselves.
+    """
+    short = f"{value:g}"
+    return short if float(short) >= value else repr(value)
+
+
 def card_text(card: dict[str, Any]) -> str:
     """The card for people.
 
@@ -175,7 +185,7 @@ def other_reading(mu: float | None, budget: Budget) -> dict[str, Any]:
 
 
 def _epsilon_list(table: list[dict[str, float]]) -> str:
-    return ", ".join(f"{e['epsilon']:g} (delta {e['delta']:g})" for e in table)
+    return ", ".join(f"{e['epsilon']:g} (delta {at_least(e['delta'])})" for e in table)
 
 
 def _percent(share: float) -> str:
@@ -183,18 +193,19 @@ def _percent(share: float) -> str:
 
 
 def _in_words(budget: Budget) -> str:
-    both = f"({budget.epsilon:g}, {budget.delta:g})-differential privacy"
+    epsilon, delta = at_least(budget.epsilon), at_least(budget.delta)
+    both = f"({epsilon}, {delta})-differential privacy"
     if budget.relation == Relation.ADD_REMOVE:
         return (
             f"{both}: whatever is done with this gist, any conclusion is at most "
-            f"e^{budget.epsilon:g} times as likely with a person's rows in the table as with them "
-            f"left out, and the other way round, up to a probability of {budget.delta:g}. "
+            f"e^{epsilon} times as likely with a person's rows in the table as with them "
+            f"left out, and the other way round, up to a probability of {delta}. "
             "The row count is protected too."
         )
     return (
         f"{both}: whatever is done with this gist, any conclusion is at most "
-        f"e^{budget.epsilon:g} times as likely with a person's rows as with any other rows in "
-        f"their place, up to a probability of {budget.delta:g}. The row count is public."
+        f"e^{epsilon} times as likely with a person's rows as with any other rows in "
+        f"their place, up to a probability of {delta}. The row count is public."
     )
 
 
@@ -339,6 +350,15 @@ def _made_lines(card: dict[str, Any]) -> list[str]:
     return [
         *textwrap.wrap(f"method {card['method']} ({settings})", 94),
         f"dpgist {card['version']}",
+        *ledger_lines(ledger),
+    ]
+
+
+def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
+    """Where a release stands in its ledger. Privacy: public."""
+    if ledger.get("in_memory"):
+        return ["ledger kept in memory only: no other release of the same rows is counted"]
+    return [
         f"ledger {ledger['ledger_name']}, id {ledger['ledger_id']}, entry {ledger['sequence']}",
         f"ledger head {ledger['head']}",
     ]

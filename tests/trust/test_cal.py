@@ -75,7 +75,7 @@ def test_a_budget_in_units_is_rounded_down_by_less_than_a_billionth():
     assert 0 <= mu**2 * 2**60 - units <= mu**2 * 2**60 * 1e-9
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, float("inf"), float("nan")])
+@pytest.mark.parametrize("epsilon", [0, -1, float("inf"), float("nan"), 1e300])
 def test_a_senseless_epsilon_is_refused(epsilon):
     with pytest.raises(ValueError, match="epsilon"):
         mu_of(epsilon, 1e-5)
@@ -86,7 +86,14 @@ def test_a_senseless_delta_is_refused(delta):
     with pytest.raises(ValueError, match="delta"):
         mu_of(1.0, delta)
     with pytest.raises(ValueError, match="delta"):
+        mu_of(1.0, 1e-320)
+    with pytest.raises(ValueError, match="delta"):
         epsilon_of(1.0, delta)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-5, 1e4, 1e6])
+def test_extreme_budgets_are_computed_without_a_warning(epsilon):
+    assert epsilon_of(mu_of(epsilon, 1e-6), 1e-6) <= epsilon * (1 + 1e-6) + 1e-8
 
 
 def test_the_membership_bound_of_no_release_is_a_coin_toss():

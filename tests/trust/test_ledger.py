@@ -2,8 +2,10 @@
 
 import json
 import sqlite3
+from fractions import Fraction
 
 import dp_accounting as dpa
+import numpy as np
 import pytest
 from dp_accounting import pld
 from hypothesis import given, settings
@@ -181,6 +183,27 @@ def test_a_ledger_that_cannot_be_written_refuses_the_charge(tmp_path, monkeypatc
     with pytest.raises(PrivacyError, match="cannot be written"):
         ledger.charge(5, what={"filler": "x" * 50_000})
     assert Ledger.open(tmp_path / "l").spent_units() == 0
+
+
+def test_a_release_is_not_given_up_because_its_end_cannot_be_noted(tmp_path):
+    ledger = on_disk(tmp_path / "l")
+    stamp = ledger.charge(5, what={})
+    ledger._connection.execute("PRAGMA query_only = 1")
+    with pytest.warns(UserWarning, match="could not note the end .* in line 1"):
+        ledger.finish(stamp, digest="ab")
+    assert Ledger.open(tmp_path / "l").unfinished() == [1]
+
+
+def test_numbers_of_other_libraries_are_numbers(tmp_path):
+    terms = {"name": "t", "epsilon": np.float32(2), "delta": Fraction(1, 2**20)}
+    Ledger.create(tmp_path / "l", **terms, relation="add_remove", max_rows_per_person=np.int64(2))
+    found = Ledger.open(tmp_path / "l")
+    assert (found.epsilon, found.delta, found.max_rows_per_person) == (2.0, 2.0**-20, 2)
+
+
+def test_the_stamp_tells_a_ledger_in_memory_from_a_file(tmp_path):
+    assert fresh().charge(5, what={}).in_memory
+    assert not on_disk(tmp_path / "l").charge(5, what={}).in_memory
 
 
 def test_lines_are_plain_json_without_private_fields():

@@ -199,6 +199,8 @@ def test_a_fit_on_copies_is_saved_and_says_so(tmp_path):
     assert model.descended_.copies == 5
     card = statement_text(statement(model.maps_, model.maps_.schema))
     assert "trained on 5 moved copies of each image" in card
+    assert "ledger kept in memory only" in card
+    assert "relation replace_one: epsilon 16, delta 0.02982" in card
     model.save(tmp_path / "c")
     again = LocallyLinearMaps.load(tmp_path / "c")
     assert np.array_equal(again.predict_proba(x), model.predict_proba(x))

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from dpgist.artefact import read_artefact, write_artefact
-from dpgist.card import REHEARSAL, card_text, membership_inference, round_up
+from dpgist.card import REHEARSAL, at_least, card_text, membership_inference, round_up
 from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError
 from dpgist.gist import REHEARSAL_LEDGER, Gist, expected_noise_error, read_gist
@@ -220,6 +220,19 @@ def test_an_add_remove_card_reads_under_replace_one_as_the_closed_form_says():
 def test_a_rehearsal_says_so_first():
     lines = make_gist(rehearsal=True).card().splitlines()
     assert lines[3] == REHEARSAL
+
+
+@pytest.mark.parametrize("value", [1.0, 0.2, 1e-5, 1.0000049, 1.0000049e-6, 0.1 + 0.2, 123456.7])
+def test_a_claim_in_words_is_never_smaller_than_the_number(value):
+    assert float(at_least(value)) >= value
+    assert len(at_least(1.0)) == 1
+
+
+def test_a_card_says_that_its_ledger_was_in_memory_only(gist):
+    kept = replace(gist.ledger, in_memory=True)
+    card = replace(gist, ledger=kept).card()
+    assert "ledger kept in memory only: no other release" in card
+    assert "ledger head" not in card
 
 
 def test_rows_per_person_reach_the_card():

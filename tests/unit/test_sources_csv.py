@@ -140,10 +140,14 @@ def test_a_header_alone_is_an_empty_table(write):
     assert rows_of(write("a,b,c", "u.csv")) == []
 
 
-@pytest.mark.parametrize("content", ["", "\n\n", "\ufeff", '"a,b,c\n1,2,3\n'])
-def test_a_file_without_a_header_is_refused(write, content):
-    with pytest.raises(DataError, match=r"t\.csv has no header"):
+OLD_ENDS = "a,b,c,id\r1,2,3,Alice\r4,5,6,Bob\r"
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "\ufeff", '"a,b,c\n1,2,3\n', OLD_ENDS])
+def test_a_file_without_a_header_is_refused_and_nothing_of_it_is_quoted(write, content):
+    with pytest.raises(DataError, match=r"t\.csv has no header") as caught:
         open_source(write(content)).check(SCHEMA)
+    assert "Alice" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

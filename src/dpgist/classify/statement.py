@@ -7,12 +7,14 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpgist.card import CAVEATS, column_facts, round_up
+from dpgist.card import CAVEATS, at_least, column_facts, ledger_lines, round_up
 from dpgist.classify.maps import Maps
 from dpgist.errors import ArtefactError
+from dpgist.privacy.plan import Relation
 from dpgist.schema import Schema
 
 _WIDTH = 94
+_LARGEST_EXPONENT = 700.0
 
 
 def statement(maps: Maps, schema: Schema) -> dict[str, Any]:
@@ -64,7 +66,15 @@ def _sections(card: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
 
 def _guarantee(card: Mapping[str, Any]) -> Iterator[str]:
     yield from _wrapped(card["guarantee"])
-    yield f"relation {card['relation']}, epsilon {card['epsilon']:g}, delta {card['delta']:g}"
+    epsilon, delta = card["epsilon"], card["delta"]
+    yield f"relation {card['relation']}, epsilon {at_least(epsilon)}, delta {at_least(delta)}"
+    if card["relation"] == Relation.ADD_REMOVE:
+        # Replacing a row is taking one out and putting one in: group privacy of two.
+        both = round_up(delta * (1 + math.exp(min(epsilon, _LARGEST_EXPONENT))))
+        other = f"epsilon {round_up(2 * epsilon):g}, delta {both:g}" if both < 1 else "none"
+        yield f"relation {Relation.REPLACE_ONE}: {other}"
+    else:
+        yield f"relation {Relation.ADD_REMOVE}: none, the row count is published"
     attack = 100 * _membership_bound(card["epsilon"], card["delta"])
     yield from _wrapped(
         "Membership inference: with a fifty-fifty prior and all other rows known, an attacker is "
@@ -77,7 +87,8 @@ def _training(run: Mapping[str, Any]) -> Iterator[str]:
     yield f"{run['steps']} steps, each row in a step with probability {run['rate']:.6g} (Poisson)"
     yield f"gradients clipped to {run['clip']:.4g}; noise multiplier {run['noise_multiplier']:.5g}"
     yield f"row count: {run['rows']:.0f}, {run['rows_source']}; sums are divided by count x rate"
-    yield f"this run alone by privacy-loss distributions: epsilon {run['epsilon_alone']:.4g}"
+    alone = round_up(run["epsilon_alone"])
+    yield f"this run alone by privacy-loss distributions: epsilon {alone:g}"
 
 
 def _classifier(shape: Mapping[str, Any]) -> Iterator[str]:
@@ -99,10 +110,8 @@ def _declared(card: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _made(card: Mapping[str, Any]) -> Iterator[str]:
-    ledger = card["ledger"]
     yield f"dpgist {card['version']}"
-    yield f"ledger {ledger['ledger_name']}, id {ledger['ledger_id']}, entry {ledger['sequence']}"
-    yield f"ledger head {ledger['head']}"
+    yield from ledger_lines(card["ledger"])
 
 
 def _membership_bound(epsilon: float, delta: float) -> float:

@@ -10,6 +10,7 @@ import typer
 
 from dpgist import workflow
 from dpgist.artefact import refuse_bad_output
+from dpgist.card import at_least, round_up
 from dpgist.cli.console import Critic, GeneratorKind, app, note, private_pass, training_bar
 from dpgist.draft import draft_schema
 from dpgist.errors import DataError
@@ -284,8 +285,9 @@ def synthesize_verb(
 def announce(budget: Budget, book: Ledger) -> None:
     """Print the budget before it is spent."""
     note(
-        f"spending epsilon {budget.epsilon:g}, delta {budget.delta:g} ({budget.relation}) from"
-        f" ledger {book.name!r}: {book.spent_epsilon():.4g} of {book.epsilon:g} spent so far"
+        f"spending epsilon {at_least(budget.epsilon)}, delta {at_least(budget.delta)}"
+        f" ({budget.relation}) from ledger {book.name!r}: {round_up(book.spent_epsilon()):g} of"
+        f" {book.epsilon:g} spent so far"
     )
 
 
@@ -319,8 +321,8 @@ def _terms(book: Ledger) -> str:
         f"ledger {book.name!r}, id {book.ledger_id}\n"
         f"relation {book.relation}, delta {book.delta:g}, rows per person"
         f" {book.max_rows_per_person}\n"
-        f"epsilon {book.spent_epsilon():.4g} of {book.epsilon:g} spent; room for one release of"
-        f" {book.remaining_epsilon():.4g}"
+        f"epsilon {round_up(book.spent_epsilon()):g} of {book.epsilon:g} spent; room for one"
+        f" release of {book.remaining_epsilon():.4g}"
     )
 
 

@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import dp_accounting
+import numpy as np
 
 from dpgist.privacy.plan import Budget
 
@@ -31,7 +32,8 @@ def mu_of(epsilon: float, delta: float) -> float:
     Privacy: pure arithmetic on public numbers.
     """
     budget = Budget(epsilon=epsilon, delta=delta)  # validates: the library below does not
-    sigma = float(dp_accounting.get_sigma_gaussian(budget.epsilon, budget.delta))
+    with np.errstate(all="ignore"):  # its root finder tries what no double can hold
+        sigma = float(dp_accounting.get_sigma_gaussian(budget.epsilon, budget.delta))
     return 1 / (sigma * _SAFETY)
 
 
@@ -44,7 +46,9 @@ def epsilon_of(mu: float, delta: float) -> float:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
     if mu <= 0:
         return 0.0
-    return float(dp_accounting.get_epsilon_gaussian(1 / (mu * _SAFETY), delta)) * _SAFETY
+    with np.errstate(all="ignore"):
+        epsilon = float(dp_accounting.get_epsilon_gaussian(1 / (mu * _SAFETY), delta))
+    return epsilon * _SAFETY
 
 
 def units_of(budget: Budget) -> int:

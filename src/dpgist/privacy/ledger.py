@@ -14,9 +14,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import operator
 import os
 import secrets
 import sqlite3
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ from dpgist.privacy.plan import Budget, Relation
 
 FORMAT = 1
 _WAIT_SECONDS = 120
+_MEMORY = "memory"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,7 @@ class LedgerStamp:
     ledger_name: str
     sequence: int
     head: str
+    in_memory: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +98,7 @@ class Ledger:
     def in_memory(cls, *, name: str, budget: Budget, max_rows_per_person: int) -> Ledger:
         """A ledger that lives as long as the process; its record survives only in the gist."""
         terms = _terms(name, budget, max_rows_per_person)
-        return cls(_new_chain(_connect(":memory:"), terms), "memory")
+        return cls(_new_chain(_connect(":memory:"), terms), _MEMORY)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
@@ -190,12 +194,26 @@ class Ledger:
         body = {"kind": "charge", "units": units, "time": _now(), **what}
         line = self._append(body, limit=True)
         return LedgerStamp(
-            ledger_id=self.ledger_id, ledger_name=self.name, sequence=line.sequence, head=line.head
+            ledger_id=self.ledger_id,
+            ledger_name=self.name,
+            sequence=line.sequence,
+            head=line.head,
+            in_memory=self._where == _MEMORY,
         )
 
     def finish(self, stamp: LedgerStamp, *, digest: str) -> None:
-        """Note that the release under this charge came to an end. No time: it would tell n."""
-        self._append({"kind": "released", "charge": stamp.sequence, "digest": digest})
+        """Note that the release under this charge came to an end. No time: it would tell n.
+
+        What was paid for is not given up because of a note: if it cannot be written, this warns.
+        """
+        try:
+            self._append({"kind": "released", "charge": stamp.sequence, "digest": digest})
+        except PrivacyError:
+            warnings.warn(
+                f"the ledger {self._where} could not note the end of the release that was charged "
+                f"in line {stamp.sequence}: it will list it as never released",
+                stacklevel=2,
+            )
 
     def note_look(self, what: str) -> None:
         """Note an unprotected look at private rows (evaluation, report): outside the guarantee."""
@@ -244,6 +262,7 @@ class Ledger:
 
 
 def _terms(name: str, budget: Budget, max_rows_per_person: int) -> dict[str, Any]:
+    max_rows_per_person = operator.index(max_rows_per_person)
     if max_rows_per_person < 1:
         raise ValueError(f"max_rows_per_person must be at least 1, got {max_rows_per_person}")
     return {

@@ -27,6 +27,9 @@ class Relation(StrEnum):
     REPLACE_ONE = "replace_one"
 
 
+_LARGEST_EPSILON, _SMALLEST_DELTA = 1e6, 1e-300
+
+
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """How much one release may reveal: (epsilon, delta) under a neighbouring relation.
@@ -40,10 +43,17 @@ class Budget:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", Relation(self.relation))
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
             raise ValueError(f"epsilon must be a finite number above 0, got {self.epsilon}")
         if not 0 < self.delta < 1:
             raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+        if self.epsilon > _LARGEST_EPSILON or self.delta < _SMALLEST_DELTA:
+            raise ValueError(
+                f"epsilon must be at most {_LARGEST_EPSILON:g} and delta at least "
+                f"{_SMALLEST_DELTA:g}: beyond, they cannot be computed with"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,7 @@ class CsvFile:
         if not names:
             raise DataError(
                 f"{self.path} has no header; its first line must name the columns, "
-                "separated by commas and with every quote closed"
+                "separated by commas and with every quote closed, and end in \\n or \\r\\n"
             )
         return Header(names=names, types=(None,) * len(names))
 
@@ -87,7 +87,7 @@ def records(lines: Iterator[str], *, n_fields: int) -> Iterator[list[str | None]
 
     Missing cells are None and surplus ones are dropped.
 
-    Privacy: private rows; what a CSV writer wrote as one record is one row, whatever its cells hold.
+    Privacy: private rows; what a CSV writer wrote as one record is one row, whatever is in it.
     """
     for line in lines:
         if line.isspace():
@@ -133,6 +133,7 @@ def _rest_of_record(lines: Iterator[str]) -> str:
 
 
 def _names(lines: Iterator[str]) -> tuple[str, ...]:
-    line = next((line for line in lines if not line.isspace()), None)
+    line = next((line for line in lines if not line.isspace()), "")
     fields, left_open = split_line(line) if line else ([], False)
-    return () if left_open else tuple(name.strip() for name in fields)
+    # Where bare carriage returns end lines, the first line is the whole file.
+    return () if left_open or "\r" in line.rstrip("\r\n") else tuple(map(str.strip, fields))
