@@ -1,5 +1,8 @@
 """LocallyLinearMaps as scikit-learn, tables and images see it."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +17,7 @@ from dpgist.classify.tables import array_schema, as_array
 from dpgist.errors import BudgetExceeded, DataError, PrivacyError
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget
-from dpgist.schema import CategoryColumn, NumberColumn, Schema
+from dpgist.schema import BooleanColumn, CategoryColumn, NumberColumn, Schema
 
 BUDGET = Budget(epsilon=8.0, delta=1e-5)
 QUICK = {"steps": 2, "rate": 0.5, "rows": 100, "maps": 2, "budget": BUDGET}
@@ -54,6 +57,61 @@ def test_scikit_learn_checks_that_apply_pass(estimator, check):
 
 def test_the_checks_that_do_not_apply_exist():
     assert set(NOT_APPLICABLE) <= {name for _, name in checks()}
+
+
+BAD_SETTINGS = {
+    "temperature": math.inf,
+    "sharpness": 0,
+    "scale": math.inf,
+    "initial": math.nan,
+    "rows": 0,
+    "descent": "x",
+    "projection": np.full((2, 2), math.nan),
+    "rate": 2.0,
+    "clip": math.nan,
+    "steps": 1.5,
+    "random_state": -1,
+}
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_SETTINGS.items(), ids=BAD_SETTINGS)
+def test_a_senseless_setting_is_refused_by_name_before_the_charge(name, value):
+    ledger = Ledger.in_memory(name="arrays", budget=BUDGET, max_rows_per_person=1)
+    model = LocallyLinearMaps(classes=[0, 1], **(QUICK | {name: value}))
+    with pytest.raises((ValueError, TypeError), match=name):
+        model.fit(np.zeros((4, 2)), [0, 1, 0, 1], ledger=ledger)
+    assert ledger.spent_units() == 0
+
+
+def test_one_text_is_no_list_of_classes_and_a_projection_has_an_end():
+    x, y = np.zeros((4, 2)), [0, 1, 0, 1]
+    with pytest.raises(TypeError, match="list of classes"):
+        LocallyLinearMaps(classes="ab", **QUICK).fit(x, y)
+    with pytest.raises(ValueError, match="random projection"):
+        LocallyLinearMaps(classes=[0, 1], projection=10**9, **QUICK).fit(x, y)
+
+
+def test_a_frame_and_labels_of_other_length_are_refused_without_a_word_of_how_many():
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        LocallyLinearMaps(schema=SCHEMA, **QUICK).fit(visits(77).drop(columns="ill"), ["no"] * 7)
+
+
+@pytest.mark.parametrize("classes", [[0, 1], ["a", "b"], [False, True], [0, "b"], [0.5, 1.5]])
+def test_classes_keep_their_type_through_a_file(classes, tmp_path):
+    x = pd.DataFrame(np.random.default_rng(0).random((40, 2)), columns=["p", "q"])
+    y = np.array(classes, dtype=object)[np.arange(40) % 2]
+    model = LocallyLinearMaps(classes=classes, **QUICK).fit(x, y)
+    model.save(tmp_path / "c")
+    again = LocallyLinearMaps.load(tmp_path / "c")
+    assert model.classes_.tolist() == again.classes_.tolist() == classes
+    assert set(again.predict(x)) <= set(classes)
+
+
+def test_a_boolean_label_is_predicted_as_booleans():
+    schema = replace(SCHEMA, columns=(SCHEMA.columns[0], BooleanColumn(name="ill")))
+    table = pd.DataFrame({"age": np.arange(60) % 100, "ill": np.arange(60) % 2 == 0})
+    model = LocallyLinearMaps(schema=schema, **QUICK).fit(table)
+    assert 0 <= model.score(table.drop(columns="ill"), table["ill"]) <= 1
 
 
 MAD = [None, "n/a", 10**30, float("nan"), True, 1 + 2j, [1], "0.5"]

@@ -24,13 +24,13 @@ from dpgist.classify.tables import (
     is_array,
     labelled_source,
 )
-from dpgist.errors import DataError, PrivacyError
+from dpgist.errors import ArtefactError, DataError, PrivacyError
 from dpgist.privacy.accounting import mu_from_units
 from dpgist.privacy.ledger import Ledger, LedgerStamp
 from dpgist.privacy.plan import Budget
 from dpgist.privacy.private import Private
 from dpgist.privacy.sgd import Descended, release_gradients
-from dpgist.schema import Schema
+from dpgist.schema import BooleanColumn, Schema
 from dpgist.version import __version__
 
 Floats = npt.NDArray[np.float64]
@@ -195,8 +195,16 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """A fitted classifier around maps that carry their schema. Privacy: post-processing."""
         if maps.schema is None:
             raise DataError("these maps carry no schema; predict with Maps.probabilities")
-        made = cls(maps=maps.weights.shape[1], temperature=maps.temperature, schema=maps.schema)
-        made.maps_, made.classes_ = maps, np.array(maps.classes)
+        classes = maps.facts.get("classes")  # where it was fitted to arrays
+        if classes is not None and tuple(map(class_name, classes)) != maps.classes:
+            raise ArtefactError("this classifier names its classes in two ways that differ")
+        made = cls(
+            maps=maps.weights.shape[1],
+            temperature=maps.temperature,
+            schema=maps.schema if classes is None else None,
+            classes=classes,
+        )
+        made.maps_, made.classes_ = maps, _classes(maps.schema, classes, maps.classes)
         made.n_features_in_ = len(maps.schema.columns) - 1
         return made
 
@@ -225,6 +233,8 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "the classes must be public: pass classes=[...] or a schema. They are never read "
                 "from the data"
             )
+        if isinstance(self.classes, str):
+            raise TypeError("classes must be a list of classes, not one text")
         if not is_array(X):
             raise DataError("a table needs a schema; without one, pass arrays X and y")
         made = array_schema(
@@ -238,12 +248,18 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _remember(self, X: Any, setup: Setup) -> None:
         """What scikit-learn looks for in a fitted classifier; public structure only."""
-        names = setup.names if self.schema is not None or self.classes is None else self.classes
-        self.classes_ = np.asarray(names)
+        self.classes_ = _classes(setup.encoder.schema, self._array_classes, setup.names)
         self.n_features_in_ = len(setup.encoder.columns) - 1
         if is_array(X) and as_array(X).ndim == 2:
             self.n_features_in_ = as_array(X).shape[1]
         self.n_iter_ = self.steps
+
+    @property
+    def _array_classes(self) -> list[Any] | None:
+        """The classes as the caller names them, where there is no schema to name them."""
+        if self.schema is not None or self.classes is None:
+            return None
+        return [v.item() if isinstance(v, np.generic) else v for v in self.classes]
 
     def _facts(self, schema: Schema, run: Descended, stamp: LedgerStamp) -> dict[str, Any]:
         promise = guarantee(run.budget, mu_from_units(run.mu_squared_units))
@@ -258,7 +274,20 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "ledger": asdict(stamp),
             "version": __version__,
         }
-        return {"schema": schema.to_dict(), "card": card}
+        classes = self._array_classes
+        named = {} if classes is None else {"classes": classes}
+        return {"schema": schema.to_dict(), "card": card, **named}
+
+
+def _classes(schema: Schema, given: list[Any] | None, names: Sequence[str]) -> npt.NDArray[Any]:
+    """Classes in the type of the labels that they are compared with."""
+    if given is not None:
+        mixed = len({isinstance(value, str) for value in given}) > 1
+        return np.asarray(given, dtype=object if mixed else None)
+    label = next(column for column in schema.columns if column.name == schema.label)
+    if isinstance(label, BooleanColumn):
+        return np.array([name == "true" for name in names])
+    return np.array(names)
 
 
 def _book(ledger: Ledger | str | os.PathLike[str] | None, budget: Budget, schema: Schema) -> Ledger:

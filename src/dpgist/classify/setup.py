@@ -49,6 +49,11 @@ TABLES = Usual(temperature=0.4, sharpness=1.0, shorter=0.5)
 FREQUENCIES = 100
 """How many of an image's cosine frequencies are used, of each channel."""
 
+SMALLEST_RATE = 1e-6
+"""Below it a batch of millions of rows is empty, and its cost takes long to compute."""
+
+_MOST_PROJECTED = 2**27
+
 LEVELS = 4095
 """Integers that an input is rounded to, on either side of 0."""
 
@@ -61,8 +66,7 @@ class Setup:
     def __init__(self, settings: LocallyLinearMaps, schema: Schema, budget: Budget) -> None:
         self.settings, self.encoder = settings, Encoder(schema)
         self.usual = TABLES if schema.image is None else IMAGES
-        if settings.maps < 1 or settings.steps < 1:
-            raise ValueError("maps and steps must be at least 1")
+        _refuse_bad_settings(settings)
         named = enumerate(zip(self.encoder.class_names, self.encoder.class_allowed, strict=True))
         classes = [(code, name) for code, (name, allowed) in named if allowed and name is not None]
         if len(classes) < 2:
@@ -72,6 +76,12 @@ class Setup:
         self.centre, self.scale = self._centre(), self._scale()
         self.projected: npt.NDArray[np.int64] | None = None
         if isinstance(settings.projection, int | np.integer):
+            numbers = settings.maps * self.encoder.width * int(settings.projection)
+            if not 0 < numbers <= _MOST_PROJECTED:
+                raise ValueError(
+                    f"a random projection has at least 1 and at most {_MOST_PROJECTED:,} numbers "
+                    f"(maps x inputs x features), this one {numbers:,}"
+                )
             self.projected = random_projections(
                 settings.maps, self.encoder.width, int(settings.projection), rng=rng
             )
@@ -241,3 +251,31 @@ class Setup:
         )
         shift: Floats = made.filters() @ self.centre
         return replace(made, biases=biases - shift)
+
+
+_WHOLE = ("maps", "steps", "copies", "rows", "random_state")
+_POSITIVE = ("clip", "rate", "sharpness", "scale", "rows", "maps", "steps", "copies")
+_NOT_NEGATIVE = ("temperature", "initial", "random_state")
+
+
+def _refuse_bad_settings(settings: LocallyLinearMaps) -> None:
+    """Refuse what no fit could make sense of, while nothing is charged; None asks for the usual."""
+    given = {
+        name: getattr(settings, name) for name in (*_POSITIVE, *_NOT_NEGATIVE, "centre", "constant")
+    }
+    for name, value in given.items():
+        if value is None:
+            continue
+        if not isinstance(value, int | float | np.number) or not math.isfinite(value):
+            raise ValueError(f"{name} must be a finite number, got {value!r}")
+        if name in _WHOLE and value != int(value):
+            raise ValueError(f"{name} must be a whole number, got {value!r}")
+        if (name in _POSITIVE and value <= 0) or (name in _NOT_NEGATIVE and value < 0):
+            above = "above 0" if name in _POSITIVE else "at least 0"
+            raise ValueError(f"{name} must be {above}, got {value!r}")
+    if not SMALLEST_RATE <= settings.rate <= 1:
+        raise ValueError(f"rate must lie in [{SMALLEST_RATE:g}, 1], got {settings.rate!r}")
+    if settings.descent is not None and not isinstance(settings.descent, Descent):
+        raise TypeError("descent must be a Descent, or None for the usual one")
+    if isinstance(settings.projection, np.ndarray) and not np.isfinite(settings.projection).all():
+        raise ValueError("the projection must hold finite numbers")

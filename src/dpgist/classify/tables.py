@@ -103,6 +103,8 @@ def labelled_source(x: Any, y: Any, schema: Schema) -> Source:
     if y is None:
         return open_source(x)
     if hasattr(x, "assign"):
+        if len(x) != len(_labels(y)):
+            raise ValueError("Found input variables with inconsistent numbers of samples")
         return open_source(x.assign(**{label: _labels(y)}))
     raise DataError("give the labels as a column of the table, or pass arrays X and y")
 
