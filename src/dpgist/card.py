@@ -65,7 +65,7 @@ def guarantee(budget: Budget, mu: float) -> dict[str, Any]:
     Privacy: arithmetic on public quantities; epsilon and the attacker's odds are rounded up.
     """
     return {
-        "guarantee": _in_words(budget),
+        "guarantee": in_words(budget),
         "relation": budget.relation.value,
         "epsilon": budget.epsilon,
         "delta": budget.delta,
@@ -192,7 +192,8 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"  # shares come rounded up to four digits
 
 
-def _in_words(budget: Budget) -> str:
+def in_words(budget: Budget) -> str:
+    """The promise of a budget. Privacy: public."""
     epsilon, delta = at_least(budget.epsilon), at_least(budget.delta)
     both = f"({epsilon}, {delta})-differential privacy"
     if budget.relation == Relation.ADD_REMOVE:

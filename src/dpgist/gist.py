@@ -15,7 +15,9 @@ from dpgist.artefact import read_artefact, smallest_integers, write_artefact
 from dpgist.card import card_dict, card_text
 from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError, DpgistError, PrivacyError
+from dpgist.privacy.lattice import check_block
 from dpgist.privacy.ledger import LedgerStamp
+from dpgist.privacy.noise import LARGEST_STD
 from dpgist.privacy.plan import COUNTS, HEALTH, Block, Budget
 from dpgist.privacy.released import Released, ReleasedBlock, ReleasedStage
 from dpgist.privacy.sensitivity import check_claim
@@ -112,7 +114,7 @@ def read_gist(path: str | os.PathLike[str]) -> Gist:
         return _gist(payload, tensors)
     except DpgistError as error:
         raise ArtefactError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ArtefactError(f"{path}: not a gist of this format ({error})") from error
 
 
@@ -250,16 +252,14 @@ def _stage(
     blocks = []
     for entry in header["blocks"]:
         block = _block(entry["block"])
-        values = tensors.pop(_tensor_name(index, block.name))
+        values, std = tensors.pop(_tensor_name(index, block.name)), float(entry["grid_noise_std"])
+        if not 0 < std <= LARGEST_STD:
+            raise ValueError(f"block {block.name!r:.40} has noise that the sampler cannot draw")
         shape = (n_classes if block.labelled else 1, block.length)
         if values.dtype.kind != "i" or values.shape != shape:
             raise ValueError(f"block {block.name!r:.40} must hold integers of shape {shape}")
         blocks.append(
-            ReleasedBlock(
-                block=block,
-                values=values.astype(np.int64),
-                grid_noise_std=float(entry["grid_noise_std"]),
-            )
+            ReleasedBlock(block=block, values=values.astype(np.int64), grid_noise_std=std)
         )
     return ReleasedStage(blocks=tuple(blocks), mu_squared_units=int(header["mu_squared_units"]))
 
@@ -269,6 +269,7 @@ def _block(header: Mapping[str, Any]) -> Block:
     for field in fields(Block):
         if not isinstance(header[field.name], _FIELD_TYPES[str(field.type)]):
             raise TypeError(f"block field {field.name!r} has the wrong type")
+    check_block(block)  # before anything is computed with its numbers
     return block
 
 

@@ -13,6 +13,8 @@ from safetensors.numpy import save
 
 import dpgist as dg
 from dpgist.artefact import read_artefact, write_artefact
+from dpgist.classify.folder import read_classifier
+from dpgist.classify.statement import statement, statement_text
 from dpgist.privacy.ledger import Ledger
 
 SCHEMA = dg.Schema(
@@ -153,9 +155,27 @@ def put_floats(_, tensors):
     tensors["stage0.counts"] = tensors["stage0.counts"].astype(np.float64)
 
 
+def claim_no_noise(released, _):
+    released["stages"][0]["blocks"][0]["grid_noise_std"] = 0
+
+
+def claim_endless_noise(released, _):
+    released["stages"][0]["blocks"][0]["grid_noise_std"] = 10**400
+
+
+def claim_a_grid_beyond_all_memory(released, _):
+    released["stages"][0]["blocks"][0]["block"]["bits"] = 10**10
+
+
+def claim_endless_rows_per_person(released, _):
+    released["max_rows_per_person"] = float("inf")
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        claim_no_noise, claim_endless_noise, claim_a_grid_beyond_all_memory,
+        claim_endless_rows_per_person,
         claim_more_privacy, claim_less_spent, claim_less_noise, claim_another_relation,
         claim_more_rows_per_person, lose_a_tensor, add_a_tensor, reshape_a_tensor, put_floats,
     ],
@@ -163,3 +183,39 @@ def put_floats(_, tensors):
 def test_a_forged_gist_with_a_fitting_checksum_contradicts_itself(files, tmp_path, change):
     with pytest.raises(dg.ArtefactError):
         dg.read_gist(forged(files, tmp_path / "forged.gist", change))
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    path = tmp_path_factory.mktemp("classifier") / "good.maps"
+    budget = dg.Budget(epsilon=1.0, delta=1e-5)
+    table = pd.DataFrame({"x": np.linspace(0, 1, 50), "y": [True, False] * 25})
+    model = dg.LocallyLinearMaps(schema=SCHEMA, rows=50, steps=2, maps=1, budget=budget)
+    model.fit(table).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda payload: payload["facts"]["card"].update(epsilon=0.001),
+        lambda payload: payload["facts"]["card"].update(epsilon=10**400),
+        lambda payload: payload["facts"].update(card=None),
+        lambda payload: payload.update(temperature=10**400),
+    ],
+)
+def test_a_forged_classifier_contradicts_itself(classifier, tmp_path, change):
+    payload, tensors = read_artefact(classifier, "classifier")
+    change(payload)
+    write_artefact(tmp_path / "forged.maps", "classifier", payload, tensors)
+    with pytest.raises(dg.ArtefactError):
+        statement_text(statement(*read_classifier(tmp_path / "forged.maps")))
+
+
+def test_a_classifier_says_its_promise_in_our_words(classifier, tmp_path):
+    payload, tensors = read_artefact(classifier, "classifier")
+    payload["facts"]["card"]["guarantee"] = "FORGED"
+    write_artefact(tmp_path / "forged.maps", "classifier", payload, tensors)
+    text = statement_text(statement(*read_classifier(tmp_path / "forged.maps")))
+    assert "FORGED" not in text
+    assert "(1, 1e-05)-differential privacy: whatever is done with this classifier" in text

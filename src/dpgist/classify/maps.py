@@ -187,7 +187,14 @@ class Maps:
                 views=tensors.get("views"),
                 facts=dict(payload["facts"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError, DpgistError) as error:
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            DpgistError,
+        ) as error:
             raise ArtefactError(f"{path}: not a classifier of this format ({error})") from error
 
 

@@ -7,10 +7,11 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpgist.card import CAVEATS, at_least, column_facts, ledger_lines, round_up
+from dpgist.card import CAVEATS, at_least, column_facts, in_words, ledger_lines, round_up
 from dpgist.classify.maps import Maps
 from dpgist.errors import ArtefactError
-from dpgist.privacy.plan import Relation
+from dpgist.privacy.accounting import units_of
+from dpgist.privacy.plan import Budget, Relation
 from dpgist.schema import Schema
 
 _WIDTH = 94
@@ -24,7 +25,7 @@ def statement(maps: Maps, schema: Schema) -> dict[str, Any]:
     """
     n_classes, n_maps = maps.biases.shape
     return {
-        **maps.facts.get("card", {}),
+        **stated(maps),
         "classifier": {
             "label": schema.label,
             "classes": list(maps.classes),
@@ -40,6 +41,24 @@ def statement(maps: Maps, schema: Schema) -> dict[str, Any]:
     }
 
 
+def stated(maps: Maps) -> dict[str, Any]:
+    """The card that travels with the maps; its promise is worded anew, and its cost allows it.
+
+    Privacy: a function of a released classifier.
+    """
+    card: Any = maps.facts.get("card", {})
+    if card == {}:  # maps that were made by hand state nothing
+        return {}
+    try:
+        known = {name: card[name] for name in ("epsilon", "delta", "relation")}
+        budget = Budget(**known)
+        if card["training"]["mu_squared_units"] > units_of(budget):
+            raise ArtefactError("this classifier cost more than its card promises")
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise ArtefactError("the card of this classifier is damaged") from error
+    return {**card, "guarantee": in_words(budget).replace("this gist", "this classifier")}
+
+
 def statement_text(card: Mapping[str, Any]) -> str:
     """The card for people.
 
@@ -50,7 +69,7 @@ def statement_text(card: Mapping[str, Any]) -> str:
         parts = [title, "=" * len(title), ""]
         for heading, lines in _sections(card):
             parts += [heading, *(f"  {line}" for line in lines), ""]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ArtefactError("the card of this classifier is damaged, or it has none") from error
     return "\n".join(parts)
 

@@ -181,7 +181,14 @@ def read_model(path: str | os.PathLike[str]) -> Model:
         return _model(payload, tensors)
     except DpgistError as error:
         raise ArtefactError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RuntimeError,
+        ArithmeticError,
+    ) as error:
         raise ArtefactError(f"{path}: not a model of this format") from error
 
 

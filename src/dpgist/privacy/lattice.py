@@ -135,15 +135,20 @@ def _largest(block: Block) -> int:
 
 def check_grid(block: Block, block_rows: int, rows_about: int | None) -> None:
     """Refuse a block whose sums could leave the exact range; public numbers only."""
+    check_block(block)
+    largest = _largest(block)
+    if block_rows * largest > 2**53 or (rows_about or 0) * largest > 2**60:
+        raise ValueError(f"block {block.name}: too many rows for its grid; use fewer bits")
+
+
+def check_block(block: Block) -> None:
+    """Refuse a block that no release has; public numbers only."""
     if not 0 <= block.bits <= _MOST_BITS:
         raise ValueError(f"block {block.name}: grid bits must lie in 0..{_MOST_BITS}")
     if block.length < 1 or block.bound_squared < 1 or not 0 < block.weight < math.inf:
         raise ValueError(f"block {block.name}: length, bound and weight must be positive")
     if _limit(block) >= 2**53:
         raise ValueError(f"block {block.name}: the bound is too large for its grid")
-    largest = _largest(block)
-    if block_rows * largest > 2**53 or (rows_about or 0) * largest > 2**60:
-        raise ValueError(f"block {block.name}: too many rows for its grid; use fewer bits")
 
 
 def count_marks(

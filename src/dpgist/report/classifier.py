@@ -19,6 +19,7 @@ from dpgist.classify.explain import contrasts
 from dpgist.classify.folder import read_classifier
 from dpgist.classify.maps import Maps
 from dpgist.classify.plots import DIVERGING, effect_bars
+from dpgist.classify.statement import stated
 from dpgist.classify.words import MEANING, global_dict
 from dpgist.outputs import write_text
 from dpgist.plots import ACCENT, SYNTHETIC
@@ -59,7 +60,7 @@ class ClassifierContent:
     @property
     def card(self) -> dict[str, Any]:
         """The card that travels with the maps."""
-        return dict(self.maps.facts.get("card", {}))
+        return stated(self.maps)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able; images keep their filters in the classifier's own file.
