@@ -64,6 +64,11 @@ def column_of(tmp_path, cells, name="a"):
             ["31/12/1999", "01/02/2000"],
             DateColumn(name="a", min="1999-01-01", max="2000-12-31", format="%d/%m/%Y"),
         ),
+        (["0001-01-01", "2001-05-06"], DateColumn(name="a", min="0001-01-01", max="2001-12-31")),
+        (
+            ["31.12.0099", "01.02.2000"],
+            DateColumn(name="a", min="0099-01-01", max="2000-12-31", format="%d.%m.%Y"),
+        ),
     ],
 )
 def test_a_column_is_drafted_by_what_its_cells_have_in_common(tmp_path, cells, column):
