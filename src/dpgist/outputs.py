@@ -48,7 +48,7 @@ def write_table(table: pa.Table, path: Path, schema: Schema, *, force: bool) -> 
         if path.suffix == ".parquet":
             pa.parquet.write_table(table, file)
         elif path.suffix == ".csv":
-            pa.csv.write_csv(_with_formats(table, schema), file)
+            pa.csv.write_csv(_without_blank_lines(_with_formats(table, schema)), file)
         else:
             arrays = image_arrays(table, schema)
             if "y" in arrays and arrays["y"].dtype == object:  # null has no place in an array
@@ -70,6 +70,13 @@ def _date_texts(days: pa.ChunkedArray, form: str) -> pa.Array:
     distinct = flat(days).dictionary_encode()
     texts = [date_text(day, form) for day in distinct.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(distinct.indices)
+
+
+def _without_blank_lines(table: pa.Table) -> pa.Table:
+    """The table with nulls as quoted empty text if they would be all that there is on a line."""
+    if table.num_columns != 1 or not table[0].null_count:
+        return table
+    return pa.table({table.column_names[0]: table[0].cast(pa.string()).fill_null("")})
 
 
 def write_text(text: str, path: Path, *, force: bool) -> None:

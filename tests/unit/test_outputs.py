@@ -2,13 +2,21 @@
 
 import datetime as dt
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dpgist.encode import Encoder
 from dpgist.outputs import write_table
-from dpgist.schema import DateColumn, IntegerColumn, Schema
+from dpgist.schema import (
+    BooleanColumn,
+    CategoryColumn,
+    DateColumn,
+    IntegerColumn,
+    NumberColumn,
+    Schema,
+)
 from dpgist.sources.csv_file import CsvFile
 
 DAYS = [dt.date(1, 1, 1), None, dt.date(987, 12, 31), dt.date(2002, 4, 3), dt.date(2002, 4, 3)]
@@ -53,3 +61,24 @@ def test_a_table_without_rows_keeps_its_header(tmp_path):
     empty = pa.table({"at": pa.array([], pa.int64()), "day": pa.array([], pa.date32())})
     write_table(empty, tmp_path / "t.csv", dated("%d.%m.%Y"), force=False)
     assert (tmp_path / "t.csv").read_text() == '"at","day"\n'
+
+
+@pytest.mark.parametrize(
+    ("column", "cells"),
+    [
+        (IntegerColumn(name="a", min=-9, max=9, nullable=True), [None, -3, None]),
+        (NumberColumn(name="a", min=0, max=1, nullable=True), [0.1, None, 1e-7]),
+        (BooleanColumn(name="a", nullable=True), [None, True, False]),
+        (CategoryColumn(name="a", values=('x "y"', "z"), nullable=True), ['x "y"', None, None]),
+        (DateColumn(name="a", min="0001-01-01", max="2020-12-31", nullable=True), DAYS),
+        (dated("%d.%m.%Y").column("day"), DAYS),
+    ],
+)
+def test_nulls_of_an_only_column_are_rows(tmp_path, column, cells):
+    schema = Schema(name="t", columns=(column,))
+    table = pa.table({column.name: cells})
+    write_table(table, tmp_path / "t.csv", schema, force=False)
+    found, broken = read_back(tmp_path / "t.csv", schema)
+    assert not broken.any()
+    assert found.equals(table)
+    assert len(pd.read_csv(tmp_path / "t.csv")) == len(cells)
