@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -260,6 +261,14 @@ def repeated(names: Iterable[Any]) -> list[Any]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
+def date_text(day: dt.date, form: str) -> str:
+    """A day as a column's format writes it. Privacy: row-wise; for public and synthetic days."""
+    # C libraries write the year 1 as "1", which strptime does not read back.
+    years = {"%Y": day.year, "%G": day.isocalendar().year}
+    padded = re.sub(r"%.", lambda own: _padded_year(own.group(), years), form, flags=re.DOTALL)
+    return day.strftime(padded)
+
+
 def is_integer(value: Any) -> bool:
     """Whether a setting is a whole number; true and false are not. Privacy: public facts only."""
     return isinstance(value, int) and not isinstance(value, bool)
@@ -283,8 +292,12 @@ def _as_date(value: Any) -> Any:
         return value
 
 
+def _padded_year(directive: str, years: dict[str, int]) -> str:
+    return f"{years[directive]:04}" if directive in years else directive
+
+
 def _survives_format(day: dt.date, form: str) -> bool:
     try:
-        return dt.datetime.strptime(day.strftime(form), form).date() == day
+        return dt.datetime.strptime(date_text(day, form), form).date() == day
     except (ValueError, OverflowError):
         return False

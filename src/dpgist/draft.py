@@ -21,6 +21,7 @@ from dpgist.cells import days, flat, is_numeric, is_text, is_whole, numbers, tex
 from dpgist.columns import EXACT_LIMIT, repeated, text_problems
 from dpgist.errors import DataError
 from dpgist.sources import table_file
+from dpgist.sources.csv_file import CsvFile
 
 MOST_VALUES = 50
 """A text column of more values than this is taken for free text."""
@@ -59,6 +60,11 @@ def draft_schema(path: str | Path) -> str:
         raise DataError(f"there is no file or folder {path}; check the path")
     _, reader = table_file(path)
     names = reader.header().names
+    if isinstance(reader, CsvFile) and not reader.is_utf8():
+        raise DataError(
+            f"{path} is not in UTF-8, and values could not be told apart; convert it to UTF-8, "
+            "for instance by iconv -f LATIN1 -t UTF-8"
+        )
     if twice := repeated(names):
         raise DataError(f"the data has columns more than once: {', '.join(map(repr, twice))}")
     found = dict.fromkeys(names, _Facts())

@@ -16,6 +16,8 @@ import pyarrow.parquet
 
 from dpgist import plots, workflow
 from dpgist.artefact import ResultFolder, new_file
+from dpgist.cells import flat
+from dpgist.columns import DateColumn, date_text
 from dpgist.generators.model import Model
 from dpgist.gist import Gist
 from dpgist.pixels import image_arrays
@@ -46,12 +48,35 @@ def write_table(table: pa.Table, path: Path, schema: Schema, *, force: bool) -> 
         if path.suffix == ".parquet":
             pa.parquet.write_table(table, file)
         elif path.suffix == ".csv":
-            pa.csv.write_csv(table, file)
+            pa.csv.write_csv(_without_blank_lines(_with_formats(table, schema)), file)
         else:
             arrays = image_arrays(table, schema)
             if "y" in arrays and arrays["y"].dtype == object:  # null has no place in an array
                 arrays["y"] = np.array(["" if y is None else str(y) for y in arrays["y"]])
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def _with_formats(table: pa.Table, schema: Schema) -> pa.Table:
+    """The table with dates as text, in the format by which the schema reads them back."""
+    for at, name in enumerate(table.column_names):
+        column = schema.column(name)
+        # Arrow writes dates in the default format by itself.
+        if isinstance(column, DateColumn) and column.format != DateColumn.format:
+            table = table.set_column(at, name, _date_texts(table[name], column.format))
+    return table
+
+
+def _date_texts(days: pa.ChunkedArray, form: str) -> pa.Array:
+    distinct = flat(days).dictionary_encode()
+    texts = [date_text(day, form) for day in distinct.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(distinct.indices)
+
+
+def _without_blank_lines(table: pa.Table) -> pa.Table:
+    """The table with nulls as quoted empty text if they would be all that there is on a line."""
+    if table.num_columns != 1 or not table[0].null_count:
+        return table
+    return pa.table({table.column_names[0]: table[0].cast(pa.string()).fill_null("")})
 
 
 def write_text(text: str, path: Path, *, force: bool) -> None:

@@ -1,6 +1,7 @@
 """Drafting a schema from public data: always valid, never narrower than what was seen."""
 
 import datetime as dt
+import gzip
 import tomllib
 
 import pyarrow as pa
@@ -63,6 +64,11 @@ def column_of(tmp_path, cells, name="a"):
         (
             ["31/12/1999", "01/02/2000"],
             DateColumn(name="a", min="1999-01-01", max="2000-12-31", format="%d/%m/%Y"),
+        ),
+        (["0001-01-01", "2001-05-06"], DateColumn(name="a", min="0001-01-01", max="2001-12-31")),
+        (
+            ["31.12.0099", "01.02.2000"],
+            DateColumn(name="a", min="0099-01-01", max="2000-12-31", format="%d.%m.%Y"),
         ),
     ],
 )
@@ -133,6 +139,21 @@ def test_a_table_that_says_nothing_is_refused(tmp_path, content, message):
         draft_schema(tmp_path / "t.csv")
     with pytest.raises(DataError, match="no file or folder"):
         draft_schema(tmp_path / "nowhere.csv")
+
+
+@pytest.mark.parametrize("content", ["town\nGenève\nGenôve\n", "été,étè\n1,2\n"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_text_that_is_not_utf8_is_refused_instead_of_merging_its_letters(
+    tmp_path, content, encoding, name
+):
+    path = tmp_path / name
+    packed = gzip.compress if name.endswith(".gz") else bytes
+    path.write_bytes(packed(content.encode(encoding)))
+    with pytest.raises(DataError, match=rf"{name} is not in UTF-8.*convert it"):
+        draft_schema(path)
+    path.write_bytes(packed(content.encode("utf-8-sig")))
+    drafted(path)
 
 
 LIKELY = st.sampled_from(["", "1", "0", "2.5", "-7", "1e300", "?", "x", "yes", "2001-02-03", "007"])

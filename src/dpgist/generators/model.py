@@ -18,7 +18,13 @@ from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError, DpgistError
 from dpgist.generators.binned import BinnedMixture, binned_from
 from dpgist.generators.build import Generator, build_generator
-from dpgist.generators.conditions import label_code, parts_of, refuse_unknown
+from dpgist.generators.conditions import (
+    kept_within,
+    label_code,
+    parts_of,
+    ranges_of,
+    refuse_unknown,
+)
 from dpgist.generators.drawing import quotas
 from dpgist.generators.mixture import MixtureGenerator
 from dpgist.gist import check_stamp
@@ -76,8 +82,9 @@ class Model:
             n: how many rows.
             seed: same seed, same rows.
             where: columns and the value that every row shall have; a number or date may be asked
-                for by a range, ``"30..40"`` or ``(30, 40)``, and null by None. Rows come as the
-                mixture has them under all these conditions; a network knows the label only.
+                for by a range, ``"30..40"`` or ``(30, 40)``, both ends included, and null by None.
+                Rows come as the mixture has them under all these conditions; a network knows the
+                label only.
             balanced: equally many rows of each class, instead of the noisy shares.
             kind: "pandas", "polars" or "pyarrow", or "arrays" for images, a dict of ``x`` and
                 ``y``; None takes the kind that was released, and for files pandas where it is
@@ -110,12 +117,14 @@ class Model:
         if n < 0:
             raise ValueError(f"the number of rows must be at least 0, got {n}")
         encoder = Encoder(self.schema)
-        weights, draw = self._asked(encoder, dict(where or {}), balanced=balanced)
+        asked = dict(where or {})
+        weights, draw = self._asked(encoder, dict(asked), balanced=balanced)
+        ranges = ranges_of(encoder.schema, asked)
         rng = np.random.Generator(np.random.Philox(seed))
         step = min(_CHUNK_ROWS, max(_CHUNK_CELLS // max(encoder.width, 1), 1))
         for start in range(0, max(n, 1), step):
             codes = quotas(weights, min(step, n - start), rng=rng)
-            yield encoder.decode(draw(codes, rng=rng), codes)
+            yield kept_within(encoder.decode(draw(codes, rng=rng), codes), ranges)
 
     def _asked(
         self, encoder: Encoder, where: dict[str, Any], *, balanced: bool

@@ -64,16 +64,26 @@ class CsvFile:
                 arrays = {c: pa.array(cells[names.index(c)], pa.large_string()) for c in columns}
                 yield pa.table(arrays)
 
+    def is_utf8(self) -> bool:
+        """Whether every byte is text. Privacy: reads every row; for PUBLIC data only."""
+        try:
+            with self._lines(errors="strict") as lines:
+                while lines.read(1 << 20):
+                    pass
+        except UnicodeDecodeError:
+            return False
+        return True
+
     @property
     def _packed(self) -> bool:
         return self.path.suffix.lower() == ".gz"
 
     @contextmanager
-    def _lines(self) -> Iterator[IO[str]]:
+    def _lines(self, *, errors: str = "replace") -> Iterator[IO[str]]:
         opened = gzip.open if self._packed else open
         # A newline and nothing else ends a line; a lone \r, or a byte that is not UTF-8, stays in
         # its cell.
-        with opened(self.path, "rt", encoding="utf-8-sig", errors="replace", newline="\n") as file:
+        with opened(self.path, "rt", encoding="utf-8-sig", errors=errors, newline="\n") as file:
             yield file
 
     def _check_whole(self) -> None:
