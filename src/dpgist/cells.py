@@ -246,8 +246,8 @@ def _object_text(value: Any) -> str | None:
         return "true" if value else "false"
     if isinstance(value, int) and value.bit_length() > 1024:
         return "-inf" if value < 0 else "inf"
-    if isinstance(value, float | np.floating) and value.is_integer() and abs(value) < _EXACT_BELOW:
-        return str(int(value))
+    if isinstance(value, float | np.floating) and value.is_integer():
+        return str(int(value)) if -_EXACT_BELOW < value < _EXACT_BELOW else str(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, dt.date):

@@ -87,7 +87,7 @@ def records(lines: Iterator[str], *, n_fields: int) -> Iterator[list[str | None]
 
     Missing cells are None and surplus ones are dropped.
 
-    Privacy: private rows; what a CSV writer wrote as one record is one row, whatever its cells hold.
+    Privacy: private rows; what a CSV writer wrote as one record is one row, whatever it holds.
     """
     for line in lines:
         if line.isspace():
