@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dpgist.arguments import whole_number
 from dpgist.encode import Encoder
 from dpgist.errors import DataError, PrivacyError
 from dpgist.estimate import Estimate
@@ -75,6 +76,7 @@ def plan(
 
     Privacy: reads no row and charges nothing.
     """
+    seed = whole_number(seed, "seed", at_least=0)
     if rows_about is not None:
         schema = replace(schema, rows_about=rows_about)
     method = method.settled(schema, budget) if method else auto_method(schema, budget)
@@ -117,6 +119,7 @@ def release(
 
     Privacy: (epsilon, delta)-DP under the budget's relation, charged before the first row is read.
     """
+    seed = whole_number(seed, "seed", at_least=0)
     source = open_source(table)
     method = method.settled(schema, budget) if method else auto_method(schema, budget)
     book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
@@ -157,6 +160,7 @@ def train(
 
     Privacy: post-processing of the gist; costs nothing.
     """
+    seed = whole_number(seed, "seed", at_least=0)
     if gist.rehearsal and not rehearsal:
         raise PrivacyError("this gist is a rehearsal, not private; pass rehearsal=True to use it")
     _refuse_bad_device(device)
@@ -211,6 +215,9 @@ def synthesize(
 
     Privacy: one release under the budget; the rest is post-processing.
     """
+    seed = whole_number(seed, "seed", at_least=0)
+    if rows is not None:
+        rows = whole_number(rows, "rows", at_least=1)
     check_training(Training(), schema, method)
     if ledger is None:
         ledger = Ledger.in_memory(

@@ -54,7 +54,7 @@ MethodName = Annotated[
     typer.Option("--method", help=f"One of: {', '.join(METHODS)}. Default: chosen by the schema."),
 ]
 Seed = Annotated[
-    int, typer.Option(help="Fixes features, first weights and sampling; never the noise.")
+    int, typer.Option(min=0, help="Fixes features, first weights and sampling; never the noise.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing outputs.")]
 

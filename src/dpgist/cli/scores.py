@@ -47,7 +47,9 @@ def evaluate_verb(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON here, too.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same classifiers and questions.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Same seed, same classifiers and questions.")
+    ] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing outputs.")] = False,
 ) -> None:
     """Score synthetic rows against real ones: how useful they are, and how alike.
