@@ -69,7 +69,7 @@ def train_verb(
 
     Example: `dpgist train patients.gist --out patients.model`
     """
-    refuse_bad_output(out, force=force)
+    refuse_bad_output(out, force=force, inputs=[gist])
     released = read_gist(gist)
     checkpoint = out.with_name(out.name + ".checkpoint")
     try:
@@ -111,7 +111,7 @@ def sample_verb(
     """
     trained = read_model(model)
     refuse_unknown_table(out, trained.schema)
-    refuse_bad_output(out, force=force)
+    refuse_bad_output(out, force=force, inputs=[model])
     conditions = _conditions(where or [])
     table = trained.sample(
         rows, seed=seed, where=conditions or None, balanced=balanced, kind="pyarrow"

@@ -120,7 +120,7 @@ def schema_draft(
     Example: `dpgist schema draft published-sample.csv --out patients.toml`
     """
     if out is not None:
-        refuse_bad_output(out, force=force)
+        refuse_bad_output(out, force=force, inputs=[public])
     note(f"drafting from {public}, taken to be public; never do this with private rows")
     text = draft_schema(public)
     if out is None:
@@ -212,7 +212,7 @@ def release_verb(
         return
     if ledger is None or out is None:
         raise ValueError("a release needs --ledger and --out (or --dry-run)")
-    refuse_bad_output(out, force=force)
+    refuse_bad_output(out, force=force, inputs=[data, schema, ledger])
     book = Ledger.open(ledger)
     announce(budget, book)
     with private_pass():
@@ -259,7 +259,7 @@ def synthesize_verb(
     workflow.check_training(training, facts, chosen)
     workflow.check_table(data, facts)
     outputs = Outputs(folder=out, force=force, images=facts.image is not None)
-    outputs.prepare()
+    outputs.prepare(inputs=[data, schema, ledger])
     try:
         book = book_for(ledger, out / "ledger.sqlite", facts, budget)
         announce(budget, book)

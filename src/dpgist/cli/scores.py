@@ -62,7 +62,8 @@ def evaluate_verb(
     --train patients.csv --gist patients.gist --ledger patients.ledger --group sex`
     """
     if out is not None:
-        refuse_bad_output(out, force=force)
+        read = [real, synthetic, schema, train, gist, ledger, inception]
+        refuse_bad_output(out, force=force, inputs=read)
     facts = Schema.load(schema)
     released = None if gist is None else read_gist(gist)
     if ledger is None:

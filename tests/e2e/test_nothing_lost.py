@@ -1,0 +1,47 @@
+"""No budget is spent by accident, and nothing that was paid for is lost."""
+
+import pytest
+
+from dpgist.privacy.ledger import Ledger
+
+BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
+SYNTHESIZE = ["synthesize", "people.csv", "--schema", "people.toml", "--delta", "1e-6"]
+
+
+def nothing_charged(path):
+    return len(Ledger.open(path).entries()) == 1
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("out", ["people.csv", "people.toml", "people.ledger", "other.ledger"])
+def test_a_forced_release_overwrites_neither_its_inputs_nor_a_ledger(dpgist, ledger, people, out):
+    assert dpgist("ledger", "create", "other.ledger", "--name", "x", *BUDGET).status == 0
+    before = contents(people)
+    release = ["release", "people.csv", "--schema", "people.toml", *BUDGET]
+    outcome = dpgist(*release, "--ledger", "people.ledger", "--out", out, "--force")
+    assert outcome.status == 2
+    assert out in outcome.err
+    assert contents(people) == before
+
+
+def test_a_forced_synthesize_overwrites_none_of_its_inputs(dpgist, ledger, people):
+    (people / "all").mkdir()
+    (people / "people.toml").rename(people / "all/card.txt")
+    before = contents(people)
+    paths = ["--schema", "all/card.txt", "--ledger", "people.ledger", "--out", "all"]
+    assert dpgist("synthesize", "people.csv", *BUDGET, *paths, "--force").status == 2
+    assert contents(people) == before
+
+
+def test_a_forced_train_or_sample_overwrites_no_artefact_that_it_reads(dpgist, release, people):
+    assert release().status == 0
+    assert dpgist("train", "people.gist", "--out", "model.csv", "--steps", "2").status == 0
+    (people / "model.csv").rename(people / "model.csv")
+    before = contents(people)
+    assert dpgist("train", "people.gist", "--out", "people.gist", "--force").status == 2
+    sample = ["sample", "model.csv", "--rows", "3", "--out", "model.csv", "--force"]
+    assert dpgist(*sample).status == 2
+    assert contents(people) == before
