@@ -178,11 +178,14 @@ def train(
         )
 
 
-def check_training(training: Training, schema: Schema, method: Method | None = None) -> None:
+def check_training(
+    training: Training, schema: Schema, method: Method | None = None, *, device: str = "auto"
+) -> None:
     """Refuse, before anything is spent, training that could never make rows of such a release.
 
     Privacy: public facts only.
     """
+    _refuse_bad_device(device)
     resolved = training.resolved(Encoder(schema), torch.device("cpu"))
     name = method.name if method else _auto_name(schema)
     if name == Marginal.name:

@@ -45,3 +45,16 @@ def test_a_forced_train_or_sample_overwrites_no_artefact_that_it_reads(dpgist, r
     sample = ["sample", "model.csv", "--rows", "3", "--out", "model.csv", "--force"]
     assert dpgist(*sample).status == 2
     assert contents(people) == before
+
+
+@pytest.mark.parametrize("device", ["abacus", "cuda"])
+def test_a_device_that_is_not_there_is_refused_before_the_charge(
+    dpgist, ledger, people, monkeypatch, device
+):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    more = ["--epsilon", "1", "--ledger", "people.ledger", "--out", "all", "--device", device]
+    outcome = dpgist(*SYNTHESIZE, *more)
+    assert outcome.status == 2
+    assert "device" in outcome.err
+    assert nothing_charged(ledger)
+    assert not (people / "all").exists()

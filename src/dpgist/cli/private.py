@@ -256,7 +256,7 @@ def synthesize_verb(
     facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
     chosen = _method(method)
     training = Training(steps=steps, generator=generator, critic=critic)
-    workflow.check_training(training, facts, chosen)
+    workflow.check_training(training, facts, chosen, device=device)
     workflow.check_table(data, facts)
     outputs = Outputs(folder=out, force=force, images=facts.image is not None)
     outputs.prepare(inputs=[data, schema, ledger])
