@@ -191,6 +191,11 @@ class ResultFolder:
         """The card for programs."""
         return self.folder / "card.json"
 
+    @property
+    def ledger(self) -> Path:
+        """The ledger that the command makes where none is named."""
+        return self.folder / "ledger.sqlite"
+
     def plot(self, name: str) -> Path:
         """A figure's file."""
         return self.folder / "plots" / f"{name}.png"

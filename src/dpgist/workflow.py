@@ -98,6 +98,15 @@ def check_table(table: Any, schema: Schema) -> None:
     open_source(table).check(schema)
 
 
+def check_method(method: Method | None, schema: Schema, budget: Budget, *, seed: int = 0) -> None:
+    """Refuse a method that can make no plan for such a table.
+
+    Privacy: public facts only.
+    """
+    method = method.settled(schema, budget) if method else auto_method(schema, budget)
+    method.plan(schema, budget=budget, feature_seed=seed)
+
+
 def release(
     table: Any,
     schema: Schema,

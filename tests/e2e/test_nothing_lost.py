@@ -58,3 +58,50 @@ def test_a_device_that_is_not_there_is_refused_before_the_charge(
     assert "device" in outcome.err
     assert nothing_charged(ledger)
     assert not (people / "all").exists()
+
+
+def test_a_refused_synthesize_leaves_no_ledger_in_the_way_of_the_corrected_one(dpgist, people):
+    refused = dpgist(*SYNTHESIZE, "--epsilon", "1", "--out", "all", "--method", "scattering")
+    assert refused.status == 2
+    assert not (people / "all").exists()
+    assert "spending" not in refused.err
+    corrected = dpgist(*SYNTHESIZE, "--epsilon", "2", "--out", "all", "--steps", "2")
+    assert corrected.status == 0
+
+
+def refuse(*_, **__):
+    raise ValueError("refused")
+
+
+def charge_and_fail(*_, ledger, **__):
+    ledger.charge(1, what={})
+    raise ValueError("failed")
+
+
+@pytest.mark.parametrize(
+    ("verb", "inner"),
+    [
+        (["synthesize"], "dpgist.workflow.release"),
+        (["classify", "fit"], "dpgist.classify.estimator.LocallyLinearMaps.fit"),
+    ],
+    ids=["synthesize", "fit"],
+)
+def test_only_a_charge_keeps_the_ledger_of_a_failed_command(
+    dpgist, people, monkeypatch, verb, inner
+):
+    command = [*verb, *SYNTHESIZE[1:], "--epsilon", "1", "--out", "all"]
+    monkeypatch.setattr(inner, refuse)
+    assert dpgist(*command).status == 2
+    assert not (people / "all").exists()
+    monkeypatch.setattr(inner, charge_and_fail)
+    assert dpgist(*command).status == 2
+    assert not nothing_charged(people / "all/ledger.sqlite")
+
+
+def test_a_refused_command_keeps_a_ledger_that_was_there_before(dpgist, people, monkeypatch):
+    (people / "all").mkdir()
+    create = ["ledger", "create", "all/ledger.sqlite", "--name", "people", *BUDGET]
+    assert dpgist(*create).status == 0
+    monkeypatch.setattr("dpgist.workflow.release", refuse)
+    assert dpgist(*SYNTHESIZE, "--epsilon", "1", "--out", "all").status == 2
+    assert nothing_charged(people / "all/ledger.sqlite")

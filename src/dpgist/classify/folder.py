@@ -21,11 +21,6 @@ class ClassifierFiles(ResultFolder):
         """The fitted classifier."""
         return self.folder / "classifier.maps"
 
-    @property
-    def ledger(self) -> Path:
-        """The ledger that fitting makes where none is named."""
-        return self.folder / "ledger.sqlite"
-
     def files(self) -> list[Path]:
         return [self.maps, self.card_text, self.card_json, self.plot("filters")]
 

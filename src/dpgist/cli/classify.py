@@ -23,7 +23,7 @@ from dpgist.classify.setup import Setup
 from dpgist.classify.statement import statement, statement_text
 from dpgist.classify.tables import encoded_rows
 from dpgist.classify.words import global_dict, global_text, local_dicts, local_text
-from dpgist.cli.console import app, note, private_pass
+from dpgist.cli.console import app, note
 from dpgist.cli.private import (
     Data,
     Delta,
@@ -31,8 +31,7 @@ from dpgist.cli.private import (
     RelationName,
     SchemaFile,
     Seed,
-    announce,
-    book_for,
+    charging,
 )
 from dpgist.errors import DataError
 from dpgist.outputs import write_text
@@ -151,14 +150,8 @@ def fit_verb(
         return
     files = ClassifierFiles(folder=out, force=force)
     files.prepare(inputs=[data, schema, ledger])
-    try:
-        book = book_for(ledger, files.ledger, facts, budget)
-        announce(budget, book)
-        with private_pass():
-            model.fit(data, budget=budget, ledger=book)
-    except BaseException:
-        files.discard_if_empty()
-        raise
+    with charging(ledger, files, facts, budget) as book:
+        model.fit(data, budget=budget, ledger=book)
     _save(model.maps_, facts, files)
     typer.echo(str(out))
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from dpgist import workflow
-from dpgist.artefact import refuse_bad_output
+from dpgist.artefact import ResultFolder, refuse_bad_output
 from dpgist.cli.console import Critic, GeneratorKind, app, note, private_pass, training_bar
 from dpgist.draft import draft_schema
 from dpgist.errors import DataError
@@ -206,6 +208,7 @@ def release_verb(
     """
     facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
     chosen = _method(method)
+    workflow.check_method(chosen, facts, budget, seed=seed)
     workflow.check_table(data, facts)
     if dry_run:
         typer.echo(f"ok: the header of {data} agrees with the schema; no row was read")
@@ -256,18 +259,13 @@ def synthesize_verb(
     facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
     chosen = _method(method)
     training = Training(steps=steps, generator=generator, critic=critic)
+    workflow.check_method(chosen, facts, budget, seed=seed)
     workflow.check_training(training, facts, chosen, device=device)
     workflow.check_table(data, facts)
     outputs = Outputs(folder=out, force=force, images=facts.image is not None)
     outputs.prepare(inputs=[data, schema, ledger])
-    try:
-        book = book_for(ledger, out / "ledger.sqlite", facts, budget)
-        announce(budget, book)
-        with private_pass():
-            gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
-    except BaseException:
-        outputs.discard_if_empty()
-        raise
+    with charging(ledger, outputs, facts, budget) as book:
+        gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
     save_release(gist, outputs)
     synthesize_into(
         outputs,
@@ -281,6 +279,29 @@ def synthesize_verb(
     typer.echo(str(out))
 
 
+@contextmanager
+def charging(
+    ledger: Path | None, outputs: ResultFolder, schema: Schema, budget: Budget
+) -> Iterator[Ledger]:
+    """The ledger for a private pass: the one named, else the output folder's own.
+
+    A pass that is refused leaves neither an empty folder nor a ledger made for it: that one's cap
+    would stand in the way of the same command with another budget.
+    """
+    with ExitStack() as undo:
+        undo.callback(outputs.discard_if_empty)
+        # A second run into the same folder must see what the first one spent.
+        if ledger is not None or outputs.ledger.exists():
+            book = Ledger.open(ledger or outputs.ledger)
+        else:
+            book = _new_book(outputs.ledger, schema, budget)
+            undo.callback(_discard_unless_charged, book, outputs.ledger)
+        announce(budget, book)
+        with private_pass():
+            yield book
+        undo.pop_all()
+
+
 def announce(budget: Budget, book: Ledger) -> None:
     """Print the budget before it is spent."""
     note(
@@ -289,20 +310,21 @@ def announce(budget: Budget, book: Ledger) -> None:
     )
 
 
-def book_for(ledger: Path | None, own: Path, schema: Schema, budget: Budget) -> Ledger:
-    """The ledger that was named, else the output folder's own, made if it is not there."""
-    if ledger is not None:
-        return Ledger.open(ledger)
-    if own.exists():  # a second run into the same folder must see what the first one spent
-        return Ledger.open(own)
+def _new_book(path: Path, schema: Schema, budget: Budget) -> Ledger:
+    """A ledger whose cap is one release."""
     return Ledger.create(
-        own,
+        path,
         name=schema.name,
         epsilon=budget.epsilon,
         delta=budget.delta,
         relation=budget.relation,
         max_rows_per_person=schema.max_rows_per_person,
     )
+
+
+def _discard_unless_charged(book: Ledger, path: Path) -> None:
+    if len(book.entries()) == 1:  # nothing but its terms
+        path.unlink(missing_ok=True)
 
 
 def _method(name: str | None) -> Method | None:
