@@ -1,5 +1,8 @@
 """No budget is spent by accident, and nothing that was paid for is lost."""
 
+import shlex
+
+import pyarrow.parquet
 import pytest
 
 from dpgist.privacy.ledger import Ledger
@@ -105,3 +108,50 @@ def test_a_refused_command_keeps_a_ledger_that_was_there_before(dpgist, people, 
     monkeypatch.setattr("dpgist.workflow.release", refuse)
     assert dpgist(*SYNTHESIZE, "--epsilon", "1", "--out", "all").status == 2
     assert nothing_charged(people / "all/ledger.sqlite")
+
+
+def commands_in(words):
+    lines = [line.strip() for line in words.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("dpgist ")]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(KeyboardInterrupt, 130), (MemoryError, 2), (ValueError, 2)]
+)
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["new", "forced"])
+def test_a_synthesize_stopped_in_training_tells_how_to_go_on_without_paying_again(
+    dpgist, people, monkeypatch, error, status, force
+):
+    def stop(*_, **__):
+        raise error
+
+    monkeypatch.setattr("dpgist.workflow.train", stop)
+    arguments = ["--epsilon", "1", "--out", "all of it", "--rows", "20", *force]
+    outcome = dpgist(*SYNTHESIZE, *arguments)
+    assert outcome.status == status
+    assert "paid for and saved in all of it/release.gist" in outcome.err
+    monkeypatch.undo()
+    monkeypatch.chdir(people)
+    train, sample = commands_in(outcome.err)
+    assert dpgist(*train, "--steps", "2").status == 0
+    assert dpgist(*sample).status == 0
+    assert len(Ledger.open(people / "all of it/ledger.sqlite").entries()) == 3
+    assert pyarrow.parquet.read_table(people / "all of it/synthetic.parquet").num_rows == 20
+
+
+def test_a_synthesize_stopped_after_training_names_only_what_is_missing(
+    dpgist, people, monkeypatch
+):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpgist.outputs.write_table", stop)
+    arguments = ["--epsilon", "1", "--steps", "2", "--out"]
+    unsampled = dpgist(*SYNTHESIZE, *arguments, "one")
+    assert [verb for verb, *_ in commands_in(unsampled.err)] == ["sample"]
+    monkeypatch.undo()
+    monkeypatch.chdir(people)
+    monkeypatch.setattr("dpgist.plots.write_png", stop)
+    undrawn = dpgist(*SYNTHESIZE, *arguments, "two")
+    assert commands_in(undrawn.err) == []
+    assert "only figures are missing" in undrawn.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -267,15 +268,17 @@ def synthesize_verb(
     with charging(ledger, outputs, facts, budget) as book:
         gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
     save_release(gist, outputs)
-    synthesize_into(
-        outputs,
-        gist,
-        training=training,
-        bar=training_bar,
-        rows=rows,
-        device=device,
-        seed=seed,
-    )
+    wanted = rows or workflow.default_rows(gist)
+    with _saying_how_to_go_on(outputs, wanted):
+        synthesize_into(
+            outputs,
+            gist,
+            training=training,
+            bar=training_bar,
+            rows=wanted,
+            device=device,
+            seed=seed,
+        )
     typer.echo(str(out))
 
 
@@ -300,6 +303,31 @@ def charging(
         with private_pass():
             yield book
         undo.pop_all()
+
+
+@contextmanager
+def _saying_how_to_go_on(outputs: Outputs, rows: int) -> Iterator[None]:
+    """Whoever is stopped after the release shall know that it need not be paid for again."""
+    try:
+        yield
+    except BaseException:
+        note(f"the release is paid for and saved in {outputs.gist}; do not pay for it again")
+        missing = _commands_to_go_on(outputs, rows)
+        note("\n  ".join(["go on with:", *missing]) if missing else "only figures are missing")
+        raise
+
+
+def _commands_to_go_on(outputs: Outputs, rows: int) -> list[str]:
+    commands = {
+        outputs.model: ["train", outputs.gist],
+        outputs.rows: ["sample", outputs.model, "--rows", rows],
+    }
+    more = ["--force"] if outputs.force else []
+    return [
+        shlex.join(map(str, ["dpgist", *command, "--out", out, *more]))
+        for out, command in commands.items()
+        if outputs.force or not out.exists()  # by force, it may be an earlier run's
+    ]
 
 
 def announce(budget: Budget, book: Ledger) -> None:
