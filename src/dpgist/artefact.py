@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ _DTYPES = frozenset({"I8", "I16", "I32", "I64", "U8", "F32", "F64"})
 _DIGEST_LENGTH = 64
 _NO_DIGEST = "0" * _DIGEST_LENGTH
 _CHUNK = 2**20
+_SQLITE = b"SQLite format 3"
 _LOOKALIKES = {
     b"PK\x03\x04": "a zip archive (torch.save writes those)",
     b"PAR1": "a parquet file",
@@ -98,14 +99,21 @@ def smallest_integers(values: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(values, dtype=np.int64)
 
 
-def refuse_bad_output(path: str | os.PathLike[str], *, force: bool = False) -> None:
-    """Raise before anything is spent if ``path`` could not be written afterwards.
+def refuse_bad_output(
+    path: str | os.PathLike[str], *, force: bool = False, inputs: Iterable[Path | None] = ()
+) -> None:
+    """Raise before anything is spent if ``path`` could not, or must not, be written afterwards.
 
-    Privacy: looks at the output folder only.
+    Not even ``force`` overwrites ``inputs``, what the same command reads, or a ledger: both hold
+    what no repetition brings back.
+
+    Privacy: looks at the output folder and at names, and at an existing output's first bytes.
     """
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(path))
+    if path.exists():
+        _refuse_precious(path, inputs)
     if path.exists() and not force:
         raise FileExistsError(
             errno.EEXIST, "exists already; use another name or --force", str(path)
@@ -116,6 +124,29 @@ def refuse_bad_output(path: str | os.PathLike[str], *, force: bool = False) -> N
     probe = _temporary_name(path)
     os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     probe.unlink()
+
+
+def _refuse_precious(path: Path, inputs: Iterable[Path | None]) -> None:
+    if any(given is not None and _holds(given, path) for given in inputs):
+        raise FileExistsError(
+            errno.EEXIST, "is read by this very command; write to another file", str(path)
+        )
+    if path.is_file():
+        with path.open("rb") as file:
+            ledger = file.read(len(_SQLITE)) == _SQLITE
+        if ledger:
+            raise FileExistsError(
+                errno.EEXIST,
+                "is an SQLite file (a ledger?), which is never overwritten; use another name",
+                str(path),
+            )
+
+
+def _holds(given: Path, path: Path) -> bool:
+    """Whether an existing file is what is given, or lies in the folder that is."""
+    if given.is_dir():
+        return path.resolve().is_relative_to(given.resolve())
+    return given.exists() and given.samefile(path)
 
 
 @contextmanager
@@ -160,6 +191,11 @@ class ResultFolder:
         """The card for programs."""
         return self.folder / "card.json"
 
+    @property
+    def ledger(self) -> Path:
+        """The ledger that the command makes where none is named."""
+        return self.folder / "ledger.sqlite"
+
     def plot(self, name: str) -> Path:
         """A figure's file."""
         return self.folder / "plots" / f"{name}.png"
@@ -168,14 +204,14 @@ class ResultFolder:
         """Every file, in the order of writing."""
         raise NotImplementedError
 
-    def prepare(self) -> None:
+    def prepare(self, *, inputs: Sequence[Path | None] = ()) -> None:
         """Make the folder and refuse, before anything is spent, what could not be written.
 
-        Privacy: looks at the output folder only.
+        Privacy: looks at the output folder, and at the names of what the command reads.
         """
         (self.folder / "plots").mkdir(parents=True, exist_ok=True)
         for path in self.files():
-            refuse_bad_output(path, force=self.force)
+            refuse_bad_output(path, force=self.force, inputs=inputs)
 
     def discard_if_empty(self) -> None:
         """Take back the folders, unless something was written into them."""

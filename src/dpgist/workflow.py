@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dpgist.arguments import whole_number
 from dpgist.encode import Encoder
 from dpgist.errors import DataError, PrivacyError
 from dpgist.estimate import Estimate
@@ -75,6 +76,7 @@ def plan(
 
     Privacy: reads no row and charges nothing.
     """
+    seed = whole_number(seed, "seed", at_least=0)
     if rows_about is not None:
         schema = replace(schema, rows_about=rows_about)
     method = method.settled(schema, budget) if method else auto_method(schema, budget)
@@ -94,6 +96,15 @@ def check_table(table: Any, schema: Schema) -> None:
     Privacy: reads the header (names and physical types) and no row.
     """
     open_source(table).check(schema)
+
+
+def check_method(method: Method | None, schema: Schema, budget: Budget, *, seed: int = 0) -> None:
+    """Refuse a method that can make no plan for such a table.
+
+    Privacy: public facts only.
+    """
+    method = method.settled(schema, budget) if method else auto_method(schema, budget)
+    method.plan(schema, budget=budget, feature_seed=seed)
 
 
 def release(
@@ -117,6 +128,7 @@ def release(
 
     Privacy: (epsilon, delta)-DP under the budget's relation, charged before the first row is read.
     """
+    seed = whole_number(seed, "seed", at_least=0)
     source = open_source(table)
     method = method.settled(schema, budget) if method else auto_method(schema, budget)
     book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
@@ -157,6 +169,7 @@ def train(
 
     Privacy: post-processing of the gist; costs nothing.
     """
+    seed = whole_number(seed, "seed", at_least=0)
     if gist.rehearsal and not rehearsal:
         raise PrivacyError("this gist is a rehearsal, not private; pass rehearsal=True to use it")
     _refuse_bad_device(device)
@@ -174,11 +187,14 @@ def train(
         )
 
 
-def check_training(training: Training, schema: Schema, method: Method | None = None) -> None:
+def check_training(
+    training: Training, schema: Schema, method: Method | None = None, *, device: str = "auto"
+) -> None:
     """Refuse, before anything is spent, training that could never make rows of such a release.
 
     Privacy: public facts only.
     """
+    _refuse_bad_device(device)
     resolved = training.resolved(Encoder(schema), torch.device("cpu"))
     name = method.name if method else _auto_name(schema)
     if name == Marginal.name:
@@ -211,6 +227,9 @@ def synthesize(
 
     Privacy: one release under the budget; the rest is post-processing.
     """
+    seed = whole_number(seed, "seed", at_least=0)
+    if rows is not None:
+        rows = whole_number(rows, "rows", at_least=1)
     check_training(Training(), schema, method)
     if ledger is None:
         ledger = Ledger.in_memory(

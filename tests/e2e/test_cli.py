@@ -156,6 +156,8 @@ def test_a_release_speaks_of_the_budget_on_stderr_and_of_the_result_on_stdout(re
         ({"data": "nowhere.csv"}, "nowhere.csv"),
         ({"data": "people.toml"}, "people.toml"),
         ({"data": "twice.csv"}, "age"),
+        ({"seed": "-1"}, "seed"),
+        ({"seed": "1.5"}, "seed"),
     ],
     ids=str,
 )

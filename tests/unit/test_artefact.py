@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import sqlite3
 import struct
 import tracemalloc
 import zipfile
@@ -182,6 +183,27 @@ def test_outputs_that_cannot_be_written_are_refused_beforehand(tmp_path):
         refuse_bad_output(tmp_path, force=True)
     refuse_bad_output(tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_command_reads_is_not_overwritten_even_by_force(tmp_path):
+    (tmp_path / "data").mkdir()
+    own, part = tmp_path / "own.csv", tmp_path / "data" / "part.parquet"
+    for path in (own, part):
+        path.write_text("precious")
+    (tmp_path / "link.csv").symlink_to(own)
+    for out, given in ((own, own), (tmp_path / "link.csv", own), (part, tmp_path / "data")):
+        with pytest.raises(FileExistsError, match="read by this very command"):
+            refuse_bad_output(out, force=True, inputs=[None, tmp_path / "nowhere", given])
+    refuse_bad_output(own, force=True, inputs=[part, tmp_path / "data"])
+
+
+def test_an_sqlite_file_is_not_overwritten_even_by_force(tmp_path):
+    ledger = tmp_path / "some.ledger"
+    sqlite3.connect(ledger).execute("CREATE TABLE lines (a)").connection.close()
+    before = ledger.read_bytes()
+    with pytest.raises(FileExistsError, match="never overwritten"), new_file(ledger, force=True):
+        pass
+    assert ledger.read_bytes() == before
 
 
 @pytest.mark.parametrize(

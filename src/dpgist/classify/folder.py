@@ -21,13 +21,16 @@ class ClassifierFiles(ResultFolder):
         """The fitted classifier."""
         return self.folder / "classifier.maps"
 
-    @property
-    def ledger(self) -> Path:
-        """The ledger that fitting makes where none is named."""
-        return self.folder / "ledger.sqlite"
-
     def files(self) -> list[Path]:
         return [self.maps, self.card_text, self.card_json, self.plot("filters")]
+
+
+def classifier_file(path: Path) -> Path:
+    """The file of the classifier in a folder that fitting wrote; a file is taken as it is.
+
+    Privacy: names only.
+    """
+    return ClassifierFiles(folder=path).maps if path.is_dir() else path
 
 
 def read_classifier(path: Path) -> tuple[Maps, Schema]:
@@ -35,19 +38,17 @@ def read_classifier(path: Path) -> tuple[Maps, Schema]:
 
     Privacy: reads an artefact, which is already released.
     """
-    if path.is_dir():
-        path = ClassifierFiles(folder=path).maps
-        if not path.is_file():
-            raise DataError(
-                f"there is no {path.name} in {path.parent}; name a folder that dpgist classify fit"
-                " wrote"
-            )
-    if not path.is_file():
-        raise DataError(f"there is no classifier {path}; check the path")
-    maps = Maps.load(path)
+    file = classifier_file(path)
+    if path.is_dir() and not file.is_file():
+        raise DataError(
+            f"there is no {file.name} in {path}; name a folder that dpgist classify fit wrote"
+        )
+    if not file.is_file():
+        raise DataError(f"there is no classifier {file}; check the path")
+    maps = Maps.load(file)
     if maps.schema is None:
         raise ArtefactError(
-            f"{path}: this classifier was fitted to arrays and has no schema, so its inputs have no"
+            f"{file}: this classifier was fitted to arrays and has no schema, so its inputs have no"
             " names; use it from Python"
         )
     return maps, maps.schema

@@ -17,13 +17,13 @@ from dpgist.artefact import new_file, refuse_bad_output
 from dpgist.classify import plots
 from dpgist.classify.estimator import LocallyLinearMaps
 from dpgist.classify.explain import explain
-from dpgist.classify.folder import ClassifierFiles, read_classifier
+from dpgist.classify.folder import ClassifierFiles, classifier_file, read_classifier
 from dpgist.classify.maps import Maps
 from dpgist.classify.setup import Setup
 from dpgist.classify.statement import statement, statement_text
 from dpgist.classify.tables import encoded_rows
 from dpgist.classify.words import global_dict, global_text, local_dicts, local_text
-from dpgist.cli.console import app, note, private_pass
+from dpgist.cli.console import app, note
 from dpgist.cli.private import (
     Data,
     Delta,
@@ -31,8 +31,7 @@ from dpgist.cli.private import (
     RelationName,
     SchemaFile,
     Seed,
-    announce,
-    book_for,
+    charging,
 )
 from dpgist.errors import DataError
 from dpgist.outputs import write_text
@@ -150,15 +149,9 @@ def fit_verb(
         typer.echo(f"ok: the header of {data} agrees with the schema; no row was read")
         return
     files = ClassifierFiles(folder=out, force=force)
-    files.prepare()
-    try:
-        book = book_for(ledger, files.ledger, facts, budget)
-        announce(budget, book)
-        with private_pass():
-            model.fit(data, budget=budget, ledger=book)
-    except BaseException:
-        files.discard_if_empty()
-        raise
+    files.prepare(inputs=[data, schema, ledger])
+    with charging(ledger, files, facts, budget) as book:
+        model.fit(data, budget=budget, ledger=book)
     _save(model.maps_, facts, files)
     typer.echo(str(out))
 
@@ -185,7 +178,7 @@ def predict_verb(
     maps, schema = read_classifier(folder)
     if out.suffix not in (".csv", ".parquet"):
         raise ValueError(f"{out}: the output must end in .csv or .parquet")
-    refuse_bad_output(out, force=force)
+    refuse_bad_output(out, force=force, inputs=[classifier_file(folder), data])
     note(OWN_ROWS)
     shares = maps.probabilities(_read(data, schema))
     _write_predictions(_predictions(maps, schema, shares, probabilities), out, force=force)
@@ -233,7 +226,8 @@ def explain_verb(
     local = bool(row) or data is not None
     picture = _picture(folder, out, plot=plot, local=local)
     if picture is not None:
-        refuse_bad_output(picture, force=force)
+        read = [classifier_file(folder), data, *(_place(text)[0] for text in row or [])]
+        refuse_bad_output(picture, force=force, inputs=read)
     if local:
         figure, text = _local(maps, schema, row or [], data, top, columns, as_json=as_json)
     else:

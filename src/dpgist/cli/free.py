@@ -56,7 +56,7 @@ def train_verb(
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps.")] = None,
     generator: GeneratorKind = "auto",
     device: Device = "auto",
-    seed: Annotated[int, typer.Option(help="Same seed, same CPU kind: same model.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same CPU kind: same model.")] = 0,
     critic: Critic = None,
     rehearsal: Annotated[
         bool, typer.Option("--rehearsal", help="Accept a gist made without real noise.")
@@ -69,7 +69,7 @@ def train_verb(
 
     Example: `dpgist train patients.gist --out patients.model`
     """
-    refuse_bad_output(out, force=force)
+    refuse_bad_output(out, force=force, inputs=[gist])
     released = read_gist(gist)
     checkpoint = out.with_name(out.name + ".checkpoint")
     try:
@@ -102,7 +102,7 @@ def sample_verb(
         ),
     ] = None,
     balanced: Annotated[bool, typer.Option(help="Equally many rows of each class.")] = False,
-    seed: Annotated[int, typer.Option(help="Same seed, same rows.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same rows.")] = 0,
     force: Force = False,
 ) -> None:
     """Draw synthetic rows from a model. Costs no privacy.
@@ -111,7 +111,7 @@ def sample_verb(
     """
     trained = read_model(model)
     refuse_unknown_table(out, trained.schema)
-    refuse_bad_output(out, force=force)
+    refuse_bad_output(out, force=force, inputs=[model])
     conditions = _conditions(where or [])
     table = trained.sample(
         rows, seed=seed, where=conditions or None, balanced=balanced, kind="pyarrow"
@@ -123,7 +123,9 @@ def sample_verb(
 @app.command("demo")
 def demo_verb(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("demo-output"),
-    seed: Annotated[int, typer.Option(help="Seed of the simulated tables and of training.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the simulated tables and of training.")
+    ] = 0,
     force: Force = False,
 ) -> None:
     """Run the whole pipeline on two simulated tables and compare with the truth, about 3 minutes.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from dpgist import workflow
-from dpgist.artefact import refuse_bad_output
+from dpgist.artefact import ResultFolder, refuse_bad_output
 from dpgist.card import at_least, round_up
 from dpgist.cli.console import Critic, GeneratorKind, app, note, private_pass, training_bar
 from dpgist.draft import draft_schema
@@ -55,7 +58,7 @@ MethodName = Annotated[
     typer.Option("--method", help=f"One of: {', '.join(METHODS)}. Default: chosen by the schema."),
 ]
 Seed = Annotated[
-    int, typer.Option(help="Fixes features, first weights and sampling; never the noise.")
+    int, typer.Option(min=0, help="Fixes features, first weights and sampling; never the noise.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing outputs.")]
 
@@ -121,7 +124,7 @@ def schema_draft(
     Example: `dpgist schema draft published-sample.csv --out patients.toml`
     """
     if out is not None:
-        refuse_bad_output(out, force=force)
+        refuse_bad_output(out, force=force, inputs=[public])
     note(f"drafting from {public}, taken to be public; never do this with private rows")
     text = draft_schema(public)
     if out is None:
@@ -207,13 +210,14 @@ def release_verb(
     """
     facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
     chosen = _method(method)
+    workflow.check_method(chosen, facts, budget, seed=seed)
     workflow.check_table(data, facts)
     if dry_run:
         typer.echo(f"ok: the header of {data} agrees with the schema; no row was read")
         return
     if ledger is None or out is None:
         raise ValueError("a release needs --ledger and --out (or --dry-run)")
-    refuse_bad_output(out, force=force)
+    refuse_bad_output(out, force=force, inputs=[data, schema, ledger])
     book = Ledger.open(ledger)
     announce(budget, book)
     with private_pass():
@@ -257,29 +261,74 @@ def synthesize_verb(
     facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
     chosen = _method(method)
     training = Training(steps=steps, generator=generator, critic=critic)
-    workflow.check_training(training, facts, chosen)
+    workflow.check_method(chosen, facts, budget, seed=seed)
+    workflow.check_training(training, facts, chosen, device=device)
     workflow.check_table(data, facts)
     outputs = Outputs(folder=out, force=force, images=facts.image is not None)
-    outputs.prepare()
-    try:
-        book = book_for(ledger, out / "ledger.sqlite", facts, budget)
+    outputs.prepare(inputs=[data, schema, ledger])
+    with charging(ledger, outputs, facts, budget) as book:
+        gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
+    save_release(gist, outputs)
+    wanted = rows or workflow.default_rows(gist)
+    with _saying_how_to_go_on(outputs, wanted):
+        synthesize_into(
+            outputs,
+            gist,
+            training=training,
+            bar=training_bar,
+            rows=wanted,
+            device=device,
+            seed=seed,
+        )
+    typer.echo(str(out))
+
+
+@contextmanager
+def charging(
+    ledger: Path | None, outputs: ResultFolder, schema: Schema, budget: Budget
+) -> Iterator[Ledger]:
+    """The ledger for a private pass: the one named, else the output folder's own.
+
+    A pass that is refused leaves neither an empty folder nor a ledger made for it: that one's cap
+    would stand in the way of the same command with another budget.
+    """
+    with ExitStack() as undo:
+        undo.callback(outputs.discard_if_empty)
+        # A second run into the same folder must see what the first one spent.
+        if ledger is not None or outputs.ledger.exists():
+            book = Ledger.open(ledger or outputs.ledger)
+        else:
+            book = _new_book(outputs.ledger, schema, budget)
+            undo.callback(_discard_unless_charged, book, outputs.ledger)
         announce(budget, book)
         with private_pass():
-            gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
+            yield book
+        undo.pop_all()
+
+
+@contextmanager
+def _saying_how_to_go_on(outputs: Outputs, rows: int) -> Iterator[None]:
+    """Whoever is stopped after the release shall know that it need not be paid for again."""
+    try:
+        yield
     except BaseException:
-        outputs.discard_if_empty()
+        note(f"the release is paid for and saved in {outputs.gist}; do not pay for it again")
+        missing = _commands_to_go_on(outputs, rows)
+        note("\n  ".join(["go on with:", *missing]) if missing else "only figures are missing")
         raise
-    save_release(gist, outputs)
-    synthesize_into(
-        outputs,
-        gist,
-        training=training,
-        bar=training_bar,
-        rows=rows,
-        device=device,
-        seed=seed,
-    )
-    typer.echo(str(out))
+
+
+def _commands_to_go_on(outputs: Outputs, rows: int) -> list[str]:
+    commands = {
+        outputs.model: ["train", outputs.gist],
+        outputs.rows: ["sample", outputs.model, "--rows", rows],
+    }
+    more = ["--force"] if outputs.force else []
+    return [
+        shlex.join(map(str, ["dpgist", *command, "--out", out, *more]))
+        for out, command in commands.items()
+        if outputs.force or not out.exists()  # by force, it may be an earlier run's
+    ]
 
 
 def announce(budget: Budget, book: Ledger) -> None:
@@ -291,20 +340,21 @@ def announce(budget: Budget, book: Ledger) -> None:
     )
 
 
-def book_for(ledger: Path | None, own: Path, schema: Schema, budget: Budget) -> Ledger:
-    """The ledger that was named, else the output folder's own, made if it is not there."""
-    if ledger is not None:
-        return Ledger.open(ledger)
-    if own.exists():  # a second run into the same folder must see what the first one spent
-        return Ledger.open(own)
+def _new_book(path: Path, schema: Schema, budget: Budget) -> Ledger:
+    """A ledger whose cap is one release."""
     return Ledger.create(
-        own,
+        path,
         name=schema.name,
         epsilon=budget.epsilon,
         delta=budget.delta,
         relation=budget.relation,
         max_rows_per_person=schema.max_rows_per_person,
     )
+
+
+def _discard_unless_charged(book: Ledger, path: Path) -> None:
+    if len(book.entries()) == 1:  # nothing but its terms
+        path.unlink(missing_ok=True)
 
 
 def _method(name: str | None) -> Method | None:

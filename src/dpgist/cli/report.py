@@ -43,7 +43,7 @@ def report_verb(
     inception: Annotated[
         Path | None, typer.Option(help="For images: a file of Inception weights.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of classifiers and references.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of classifiers and references.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing report.")] = False,
 ) -> None:
     """Write report.html and report.json: the privacy card, the noise, the training, the rows.

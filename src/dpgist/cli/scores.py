@@ -47,7 +47,9 @@ def evaluate_verb(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON here, too.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same classifiers and questions.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Same seed, same classifiers and questions.")
+    ] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing outputs.")] = False,
 ) -> None:
     """Score synthetic rows against real ones: how useful they are, and how alike.
@@ -60,7 +62,8 @@ def evaluate_verb(
     --train patients.csv --gist patients.gist --ledger patients.ledger --group sex`
     """
     if out is not None:
-        refuse_bad_output(out, force=force)
+        read = [real, synthetic, schema, train, gist, ledger, inception]
+        refuse_bad_output(out, force=force, inputs=read)
     facts = Schema.load(schema)
     released = None if gist is None else read_gist(gist)
     if ledger is None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
+from dpgist.arguments import whole_number
 from dpgist.artefact import read_artefact, write_artefact
 from dpgist.encode import Encoder
 from dpgist.errors import ArtefactError, DpgistError
@@ -114,8 +115,8 @@ class Model:
 
         Privacy: post-processing of a release; costs nothing.
         """
-        if n < 0:
-            raise ValueError(f"the number of rows must be at least 0, got {n}")
+        n = whole_number(n, "the number of rows", at_least=0)
+        seed = whole_number(seed, "seed", at_least=0)
         encoder = Encoder(self.schema)
         asked = dict(where or {})
         weights, draw = self._asked(encoder, dict(asked), balanced=balanced)
