@@ -74,6 +74,7 @@ def score(
     started = time.perf_counter()
     check_group_columns(schema, groups)
     classifier_set(classifiers)  # refuses a name that is none
+    _refuse_missing(inception)
     if schema.image is not None:
         scores, notes = _score_images(
             given, schema, classifiers, inception, before_looking, progress, rng
@@ -84,6 +85,12 @@ def score(
         )
     seconds = time.perf_counter() - started
     return Evaluation(scores=scores, notes=notes, seconds=seconds)
+
+
+def _refuse_missing(inception: Path | None) -> None:
+    """Found only after the look, a misspelt name would cost another look."""
+    if inception is not None and not inception.is_file():
+        raise DataError(f"there is no Inception file {inception}; check the path, or name none")
 
 
 _Found = tuple[tuple[Score, ...], tuple[str, ...]]
