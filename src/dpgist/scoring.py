@@ -16,7 +16,7 @@ import torch
 from dpgist.errors import DataError
 from dpgist.evaluate.classifiers import classifiers as classifier_set
 from dpgist.evaluate.groups import check_group_columns
-from dpgist.evaluate.image_rows import Images, read_images
+from dpgist.evaluate.image_rows import ImageRows, Images, image_notes, read_images
 from dpgist.evaluate.scores import Evaluation, Score
 from dpgist.evaluate.steps import Progress, Steps
 from dpgist.evaluate.table import (
@@ -74,6 +74,7 @@ def score(
     started = time.perf_counter()
     check_group_columns(schema, groups)
     classifier_set(classifiers)  # refuses a name that is none
+    _refuse_missing(inception)
     if schema.image is not None:
         scores, notes = _score_images(
             given, schema, classifiers, inception, before_looking, progress, rng
@@ -84,6 +85,12 @@ def score(
         )
     seconds = time.perf_counter() - started
     return Evaluation(scores=scores, notes=notes, seconds=seconds)
+
+
+def _refuse_missing(inception: Path | None) -> None:
+    """Found only after the look, a misspelt name would cost another look."""
+    if inception is not None and not inception.is_file():
+        raise DataError(f"there is no Inception file {inception}; check the path, or name none")
 
 
 _Found = tuple[tuple[Score, ...], tuple[str, ...]]
@@ -160,12 +167,14 @@ def _score_images(
     for title, table in given.tables().items():
         check_rows(open_source(table), schema, title=title)
     before_looking()
-    sets = {t: _named_images(table, schema, t) for t, table in given.tables().items()}
+    rows = {t: read_images(table, schema, title=t) for t, table in given.tables().items()}
+    notes = tuple(note for title, read in rows.items() for note in image_notes(title, read))
+    sets = {title: _named_images(read) for title, read in rows.items()}
     test = sets.pop(TEST)
     if given.gist is not None:
         n_images = min(len(sets["synthetic"][1]) or 1, _MOST_NOISE_IMAGES)
         table = noise_rows(given.gist, n_images, rng=rng)
-        sets["noise"] = _named_images(table, schema, "noise")
+        sets["noise"] = _named_images(read_images(table, schema, title="noise"))
     scores = score_images(
         sets,
         test,
@@ -176,10 +185,10 @@ def _score_images(
         progress=progress,
         rng=rng,
     )
-    return scores, ()
+    return scores, notes
 
 
-def _named_images(table: Any, schema: Schema, title: str) -> tuple[Images, npt.NDArray[np.str_]]:
+def _named_images(rows: ImageRows) -> tuple[Images, npt.NDArray[np.str_]]:
     """Images and the names of their classes: the score of a class should say which."""
-    images, codes = read_images(table, schema, title=title)
-    return images, np.asarray(class_names(schema) or ("",), dtype=np.str_)[codes]
+    names = np.asarray(class_names(rows.schema) or ("",), dtype=np.str_)
+    return rows.images, names[rows.classes]

@@ -274,7 +274,7 @@ def evaluate(
         groups: columns whose every value is scored on its own, as every class is.
         classifiers: "three" quick ones, or the "twelve" of the papers.
         ledger: a ledger file or an open :class:`Ledger`; the look is noted there first.
-        inception: a file of Inception weights, for images.
+        inception: a file of Inception weights, for images; refused if there is none by that name.
         progress: called with steps done, steps in all, and what comes next.
         seed: fixes everything random here; not the noise of the references.
 

@@ -275,6 +275,17 @@ def test_broken_artefacts_are_named_and_nothing_runs(dpgist, release, people):
             assert not (people / "x.model").exists()
 
 
+def test_show_says_which_file_of_a_folder_to_name(dpgist, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    assert "out is a folder; name a .gist, .model or .maps file" in dpgist("show", "out").err
+    for name in ("release.gist", "classifier.maps"):
+        (folder / name).touch()
+    outcome = dpgist("show", "out")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "name a file in it: out/release.gist or out/classifier.maps" in outcome.err
+
+
 def test_synthesize_writes_everything_and_spends_only_once(dpgist, people):
     arguments = ["synthesize", "people.csv", "--schema", "people.toml", *BUDGET, "--out", "all"]
     outcome = dpgist(*arguments, "--steps", "5", "--rows", "40")

@@ -64,6 +64,14 @@ def test_evaluate_refuses_misuse_in_one_line(dpgist, people, halves):
     assert (people / "there.json").read_text() == "keep"
 
 
+def test_a_missing_inception_file_is_refused_before_the_look(dpgist, people, halves, ledger):
+    outcome = dpgist("evaluate", *halves, "--ledger", "people.ledger", "--inception", "nosuch.pt")
+    assert outcome.status == 2
+    assert "there is no Inception file nosuch.pt" in outcome.err
+    assert outcome.out == ""
+    assert [line.body["kind"] for line in Ledger.open(ledger).entries()] == ["terms"]
+
+
 def test_evaluate_names_a_column_that_is_missing(dpgist, people, halves):
     (people / "rows.csv").write_text("age,smoker\n30,true\n40,false\n50,true\n" * 20)
     outcome = dpgist("evaluate", *halves)

@@ -43,6 +43,7 @@ def test_a_report_beside_real_rows_warns_and_notes_the_look(dpgist, made):
         (["all", "--real", "nowhere.csv"], "nowhere.csv"),
         (["all", "--real", "people.csv", "--group", "shoe"], "shoe"),
         (["all", "--real", "people.csv", "--classifiers", "five"], "five"),
+        (["all", "--real", "people.csv", "--inception", "nowhere.pt"], "nowhere.pt"),
         (["all", "--ledger", "nowhere.ledger"], "nowhere.ledger"),
         (["all", "--ledger", "people.ledger"], "not the ledger"),
     ],

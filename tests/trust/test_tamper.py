@@ -15,6 +15,7 @@ import dpgist as dg
 from dpgist.artefact import read_artefact, write_artefact
 from dpgist.classify.folder import read_classifier
 from dpgist.classify.statement import statement, statement_text
+from dpgist.outputs import model_card
 from dpgist.privacy.ledger import Ledger
 
 SCHEMA = dg.Schema(
@@ -219,3 +220,87 @@ def test_a_classifier_says_its_promise_in_our_words(classifier, tmp_path):
     text = statement_text(statement(*read_classifier(tmp_path / "forged.maps")))
     assert "FORGED" not in text
     assert "(1, 1e-05)-differential privacy: whatever is done with this classifier" in text
+
+
+def forged_model(files, path, change):
+    """The model with an altered copy of its gist's header and a checksum that fits again."""
+    payload, tensors = read_artefact(files / "good.model", "model")
+    change(payload["gist"])
+    write_artefact(path, "model", payload, tensors, force=True)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", 0.01), ("delta", 1e-30), ("relation", "replace_one"), ("rehearsal", True),
+        ("max_rows_per_person", 99),
+    ],
+)  # fmt: skip
+def test_a_card_that_contradicts_its_own_model_is_refused(files, tmp_path, name, value):
+    def change(gist):
+        gist["card"][name] = value
+
+    with pytest.raises(dg.ArtefactError, match=f"contradict each other in {name}"):
+        dg.read_model(forged_model(files, tmp_path / "forged.model", change))
+
+
+def test_a_card_that_names_another_ledger_than_its_model_is_refused(files, tmp_path):
+    def change(gist):
+        gist["card"]["ledger"]["head"] = "0" * 64
+
+    with pytest.raises(dg.ArtefactError, match="contradict each other in ledger"):
+        dg.read_model(forged_model(files, tmp_path / "forged.model", change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        claim_more_privacy, claim_less_spent, claim_less_noise, claim_another_relation,
+        claim_more_rows_per_person,
+    ],
+)  # fmt: skip
+def test_a_model_whose_noise_does_not_support_its_claim_is_refused(files, tmp_path, change):
+    def forge(gist):
+        change(gist["released"], None)
+        budget = gist["released"]["budget"]
+        gist["card"] |= {**budget, "max_rows_per_person": gist["released"]["max_rows_per_person"]}
+
+    with pytest.raises(dg.ArtefactError, match=r"the (noise|stated mu) is"):
+        dg.read_model(forged_model(files, tmp_path / "forged.model", forge))
+
+
+@pytest.mark.parametrize("value", [0.0, float("inf")])
+def test_noise_that_is_no_number_to_divide_by_is_refused(files, tmp_path, value):
+    def change(gist):
+        gist["released"]["stages"][0]["blocks"][0]["grid_noise_std"] = value
+
+    with pytest.raises(dg.ArtefactError):
+        dg.read_model(forged_model(files, tmp_path / "forged.model", change))
+
+
+@pytest.mark.parametrize(("field", "value"), [("length", 10**12), ("bits", 10**12)])
+def test_a_block_of_a_model_cannot_ask_for_endless_work(files, tmp_path, field, value):
+    def change(gist):
+        gist["released"]["stages"][-1]["blocks"][-1]["block"][field] = value
+
+    with pytest.raises(dg.ArtefactError):
+        dg.read_model(forged_model(files, tmp_path / "forged.model", change))
+
+
+def test_the_promises_on_a_models_card_are_made_again_and_never_copied(files, tmp_path):
+    promises = ("guarantee", "caveats", "rows_per_person", "sampler", "noise", "sensitivity")
+
+    def change(gist):
+        gist["card"] |= dict.fromkeys(promises, "CANARY")
+        gist["card"]["other_relation"]["guarantee"] = "CANARY"
+        gist["card"]["membership_inference"] = {"by_epsilon": 0.0, "by_mu": 0.0}
+        gist["card"]["epsilon_at"] = [{"delta": 1e-6, "epsilon": 0.001}]
+
+    honest = model_card(dg.read_model(files / "good.model"))
+    assert model_card(dg.read_model(forged_model(files, tmp_path / "f.model", change))) == honest
+
+
+def test_the_card_of_a_model_read_back_is_the_card_of_its_gist(files):
+    gist, model = dg.read_gist(files / "good.gist"), dg.read_model(files / "good.model")
+    assert model.gist_header == gist.header()

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,9 @@ from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget
 from dpgist.report import write_report
 from dpgist.report.advice import advise
+from dpgist.report.folder import read_folder
 from dpgist.report.inside import look_inside, loss_floor, noisy_choices
+from dpgist.schema import BooleanColumn
 from dpgist.training.matching import target_from
 
 
@@ -185,13 +188,85 @@ def test_files_that_do_not_belong_together_are_refused(folder, mixed, tmp_path):
         write_report(folder)
     (folder / "generator.model").unlink()
     pa.parquet.write_table(mixed[2].drop_columns(["age"]), folder / "synthetic.parquet")
-    with pytest.raises(DataError, match="columns"):
+    with pytest.raises(DataError, match="lacks column 'age'"):
         write_report(folder)
     (folder / "synthetic.parquet").write_bytes(b"PAR1 but not really")
     with pytest.raises(DataError, match="cannot be read"):
         write_report(folder)
     with pytest.raises(DataError, match=r"release\.gist"):
         write_report(tmp_path)
+
+
+def refused_rows(folder, path):
+    """The complaint about synthetic rows, which must name their file."""
+    with pytest.raises(DataError, match=re.escape(str(path))) as caught:
+        write_report(folder)
+    assert not (folder / "report.html").exists()
+    return str(caught.value)
+
+
+def test_damaged_rows_are_refused_by_the_name_of_their_file(folder, mixed):
+    path = folder / "synthetic.parquet"
+    content = path.read_bytes()
+    page = content[:40] + bytes(200) + content[240:]
+    for damaged in (b"", content[: len(content) // 2], page):
+        path.write_bytes(damaged)
+        assert "cannot be read" in refused_rows(folder, path)
+
+
+def test_rows_of_other_types_are_refused_and_no_cell_is_quoted(folder, mixed):
+    path, rows = folder / "synthetic.parquet", mixed[2]
+    canary = pa.array(["canary"] * len(rows))
+    for column, words in (("age", "'age' is declared integer"), ("seen", "cannot be read")):
+        at = rows.column_names.index(column)
+        pa.parquet.write_table(rows.set_column(at, column, canary), path)
+        complaint = refused_rows(folder, path)
+        assert words in complaint
+        assert "canary" not in complaint
+
+
+def test_rows_of_types_that_say_the_same_are_read(folder, mixed):
+    rows = mixed[2]
+    texts = rows.set_column(rows.column_names.index("seen"), "seen", rows["seen"].cast(pa.string()))
+    turned = texts.select(texts.column_names[::-1])
+    pa.parquet.write_table(turned, folder / "synthetic.parquet")
+    assert read_folder(folder).rows.equals(rows)
+
+
+@pytest.fixture(scope="module")
+def stripes():
+    gist = gist_of(stripe_images(200), STRIPES, Merf(image_frequencies=50))
+    model = train(gist, Training(steps=2))
+    return gist, model, model.sample(40, seed=0, kind="pyarrow")
+
+
+def test_damaged_images_are_refused_by_the_name_of_their_file(stripes, tmp_path):
+    folder = write_folder(tmp_path / "out", *stripes)
+    path = folder / "synthetic.npz"
+    content = path.read_bytes()
+    at = content.index(b"x.npy") + 200
+    flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+    for damaged in (b"", content[: len(content) // 2], flipped):
+        path.write_bytes(damaged)
+        assert "cannot be read" in refused_rows(folder, path)
+    np.savez(path, y=np.array(["down"]))
+    assert "no array 'x'" in refused_rows(folder, path)
+    np.savez(path, x=np.zeros((1, 4, 8), np.uint8), y=np.array(["down"]))
+    assert "images are 4 x 8 pixels" in refused_rows(folder, path)
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+def test_images_come_back_with_the_labels_they_were_written_with(tmp_path, nullable):
+    label = BooleanColumn(name="way", nullable=nullable)
+    schema = replace(STRIPES, columns=(STRIPES.columns[0], label))
+    images = stripe_images(200)
+    images["y"] = images["y"] == "down"
+    gist = gist_of(images, schema, Merf(image_frequencies=50))
+    model = train(gist, Training(steps=2))
+    labels = pa.array([True, False, None if nullable else True], pa.bool_())
+    rows = model.sample(3, seed=0, kind="pyarrow").set_column(1, "way", labels)
+    folder = write_folder(tmp_path / "out", gist, model, rows)
+    assert read_folder(folder).rows.equals(rows)
 
 
 def test_a_ledger_of_another_table_is_refused(folder):

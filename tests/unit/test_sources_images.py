@@ -276,6 +276,39 @@ def test_an_archive_with_a_member_that_is_no_array_is_refused(tmp_path):
     refuses(tmp_path / "t.npz")
 
 
+def npz_with_head(path, head):
+    """An archive whose ``x`` has a valid checksum, this head and no image."""
+    start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head))
+    np.savez(path, y=Y[:0])
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("x.npy", start + head)
+    return path
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"(" * 5000,
+        b"-" * 9000 + b"1",
+        b"{{}: 1}",
+        b"{1: 2, 'a': 3}",
+        b"  1\n 2",
+        b"{'descr': (), 'fortran_order': False, 'shape': (0, 2, 3)}",
+    ],
+    ids=["brackets", "signs", "unhashable", "unsortable", "indented", "no type"],
+)
+def test_a_head_that_numpy_stumbles_over_is_damage(head, tmp_path):
+    refuses(npz_with_head(tmp_path / "t.npz", head))
+
+
+@pytest.mark.parametrize("size", [(2**20, 2**20), (2**15, 2**16), (-2, 3), (-1, 1)])
+def test_a_size_that_no_cell_can_hold_is_compared_with_the_schema(size, tmp_path):
+    head = repr({"descr": "|u1", "fortran_order": False, "shape": (0, *size)}).encode()
+    path = npz_with_head(tmp_path / "t.npz", head)
+    with pytest.raises(DataError, match=f"images are {size[0]} x {size[1]} pixels"):
+        open_source(path).check(SCHEMA)
+
+
 def test_idx_labels_that_are_damaged_are_refused_and_missing_ones_missed(tmp_path):
     path = in_idx(tmp_path)
     labels = tmp_path / "t-labels-idx1-ubyte"

@@ -11,7 +11,7 @@ import typer
 from dpgist import workflow
 from dpgist.artefact import artefact_kind, refuse_bad_output
 from dpgist.card import card_text
-from dpgist.classify.folder import read_classifier
+from dpgist.classify.folder import ClassifierFiles, read_classifier
 from dpgist.classify.maps import KIND
 from dpgist.classify.statement import statement, statement_text
 from dpgist.cli.console import Critic, GeneratorKind, app, note, training_bar
@@ -19,7 +19,7 @@ from dpgist.demo import run_demo
 from dpgist.errors import ArtefactError
 from dpgist.generators.model import read_model
 from dpgist.gist import read_gist
-from dpgist.outputs import model_card, refuse_unknown_table, write_table
+from dpgist.outputs import Outputs, model_card, refuse_unknown_table, write_table
 from dpgist.training.loop import Training
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing outputs.")]
@@ -35,6 +35,7 @@ def show_verb(
 
     Example: `dpgist show patients.gist`
     """
+    _refuse_folder(file)
     kind, write = artefact_kind(file), card_text
     if kind == "gist":
         card = read_gist(file).card_dict()
@@ -47,6 +48,17 @@ def show_verb(
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtefactError(f"{file}: the card in it is damaged") from error
     typer.echo(json.dumps(card, indent=2) if as_json else text)
+
+
+def _refuse_folder(path: Path) -> None:
+    """A folder is no artefact, but may hold some: say which."""
+    if not path.is_dir():
+        return
+    outputs, fitted = Outputs(folder=path), ClassifierFiles(folder=path)
+    held = [file for file in (outputs.gist, outputs.model, fitted.maps) if file.is_file()]
+    if not held:
+        raise ValueError(f"{path} is a folder; name a .gist, .model or .maps file")
+    raise ValueError(f"{path} is a folder; name a file in it: {' or '.join(map(str, held))}")
 
 
 @app.command("train")

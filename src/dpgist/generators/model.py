@@ -28,7 +28,7 @@ from dpgist.generators.conditions import (
 )
 from dpgist.generators.drawing import quotas
 from dpgist.generators.mixture import MixtureGenerator
-from dpgist.gist import check_stamp
+from dpgist.generators.origin import checked_header
 from dpgist.pixels import image_arrays
 from dpgist.schema import Schema
 
@@ -36,6 +36,16 @@ _CHUNK_ROWS = 100_000
 _CHUNK_CELLS = 2**25
 _KINDS = ("pandas", "polars", "pyarrow", "arrays")
 _ARRAYS = ("arrays", "npz", "idx", "folder")
+_NO_MODEL = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    RuntimeError,
+    ArithmeticError,  # of a noise that is zero or infinite
+    StopIteration,  # of a stage without its counts
+)
 
 
 class _Draw(Protocol):
@@ -191,24 +201,15 @@ def read_model(path: str | os.PathLike[str]) -> Model:
         return _model(payload, tensors)
     except DpgistError as error:
         raise ArtefactError(f"{path}: {error}") from error
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RuntimeError,
-        ArithmeticError,
-    ) as error:
+    except _NO_MODEL as error:
         raise ArtefactError(f"{path}: not a model of this format") from error
 
 
 def _model(payload: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> Model:
     encoder = Encoder(Schema.from_dict(payload["gist"]["schema"]))
-    for stamped in (payload["gist"], payload["gist"]["card"]):
-        check_stamp(rehearsal=stamped["rehearsal"], ledger_id=stamped["ledger"]["ledger_id"])
     model = Model(
         generator=_generator(encoder, payload.get("generator"), tensors),
-        gist_header=dict(payload["gist"]),
+        gist_header=checked_header(payload["gist"]),
         class_codes=tuple(int(code) for code in payload["class_codes"]),
         class_weights=tuple(float(weight) for weight in payload["class_weights"]),
         training=dict(payload["training"]),

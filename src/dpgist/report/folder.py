@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from dpgist.encode import Encoder
 from dpgist.errors import DataError, PrivacyError
 from dpgist.generators.model import Model, read_model
 from dpgist.gist import Gist, read_gist
 from dpgist.outputs import Outputs
-from dpgist.pixels import image_arrays, raw_images
+from dpgist.pixels import image_arrays
 from dpgist.privacy.ledger import Ledger
 from dpgist.schema import Schema
+from dpgist.sources import open_source
+from dpgist.sources.array_file import npz_arrays
+from dpgist.sources.damage import damage_reported
+from dpgist.sources.images import NamedImages
 
 LEDGER = "ledger.sqlite"
 
@@ -80,27 +87,46 @@ def _rows(folder: Path, schema: Schema) -> pa.Table | None:
     path = _outputs(folder, schema).rows
     if not path.is_file():
         return None
+    _check_header(path, schema)
+    types = _drawn_types(schema)
+    with damage_reported(path):
+        parts = _npz(path, schema) if schema.image else _parquet(path, schema)
+        return pa.concat_tables([types.empty_table(), *(part.cast(types) for part in parts)])
+
+
+def _check_header(path: Path, schema: Schema) -> None:
+    """Refuse rows whose columns, types or image size are not those of the gist's schema."""
     try:
-        rows = _npz(path, schema) if schema.image else pa.parquet.read_table(path)
-    except (pa.ArrowInvalid, ValueError, KeyError) as error:
-        raise DataError(f"{path} cannot be read as synthetic rows of this schema") from error
-    if [*rows.column_names] != [column.name for column in schema.columns]:
-        raise DataError(f"{path} does not have the columns of the gist's schema")
-    return rows
+        open_source(path).check(schema)
+    except DataError as error:
+        words = str(error)
+        raise DataError(words if str(path) in words else f"{path}: {words}") from None
 
 
-def _npz(path: Path, schema: Schema) -> pa.Table:
-    image = schema.image
-    if image is None:
-        raise ValueError("the schema declares no image column")
-    with np.load(path, allow_pickle=False) as arrays:
-        pixels = np.asarray(arrays["x"], dtype=np.uint8).reshape(len(arrays["x"]), image.n_values)
-        columns: dict[str, Any] = {image.name: raw_images(pixels)}
-        if schema.label is not None:
-            texts = np.char.lower(arrays["y"].astype(str)) if arrays["y"].dtype == bool else None
-            labels = arrays["y"].astype(str) if texts is None else texts
-            columns[schema.label] = pa.array([text or None for text in labels.tolist()])
-    return pa.table({column.name: columns[column.name] for column in schema.columns})
+def _drawn_types(schema: Schema) -> pa.Schema:
+    """The types of rows as a generator draws them, which the figures rely on."""
+    encoder = Encoder(schema)
+    return encoder.decode(np.zeros((0, encoder.width)), np.zeros(0, np.int64)).schema
+
+
+def _parquet(path: Path, schema: Schema) -> Iterator[pa.Table]:
+    names = [column.name for column in schema.columns]
+    with pq.ParquetFile(path) as file:
+        rows = file.read(names)
+    rows.validate(full=True)  # text that is none, say, would stop a figure half-way
+    yield rows.select(names)
+
+
+def _npz(path: Path, schema: Schema) -> Iterator[pa.Table]:
+    """Images and labels; a label without text stands for null, which arrays do not know."""
+    named = NamedImages(reader=npz_arrays(path), schema=schema)
+    for part in named.tables(tuple(column.name for column in schema.columns)):
+        if schema.label is None:
+            yield part
+        else:
+            texts = part[schema.label]
+            labels = pc.if_else(pc.equal(texts, ""), None, texts)
+            yield part.set_column(part.column_names.index(schema.label), schema.label, labels)
 
 
 def _ledger(own: Path, named: Path | None, gist: Gist) -> Ledger | None:

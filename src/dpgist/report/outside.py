@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dpgist import workflow
 from dpgist.errors import DataError
 from dpgist.evaluate.compare import Comparison, compare_tables
-from dpgist.evaluate.image_rows import read_images
+from dpgist.evaluate.image_rows import ImageRows, read_images
 from dpgist.evaluate.scores import Evaluation
 from dpgist.evaluate.steps import Progress
 from dpgist.evaluate.table import class_names, shared_schema
@@ -127,16 +127,16 @@ def _compared(real: Any, synthetic: Path, schema: Schema) -> Comparison:
 
 def _mean_images(real: Any, synthetic: Any, schema: Schema) -> MeanImages:
     """The mean image of each class on both sides; classes that a side lacks are left out."""
-    (first, codes), (second, drawn) = (read_images(side, schema) for side in (real, synthetic))
+    first, second = (read_images(side, schema) for side in (real, synthetic))
     names = class_names(schema) or ("all",)
     return {
-        names[code]: (_mean(first[codes == code]), _mean(second[drawn == code]))
-        for code in np.intersect1d(codes, drawn).tolist()
+        names[code]: (_mean_of(first, code), _mean_of(second, code))
+        for code in np.intersect1d(first.classes, second.classes).tolist()
     }
 
 
-def _mean(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    return np.asarray(np.rint(images.mean(axis=0)), np.uint8)
+def _mean_of(rows: ImageRows, code: int) -> npt.NDArray[np.uint8]:
+    return np.asarray(np.rint(rows.images[rows.classes == code].mean(axis=0)), np.uint8)
 
 
 def main_metric(evaluation: Evaluation) -> str | None:

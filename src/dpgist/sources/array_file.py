@@ -103,7 +103,10 @@ def _npy_form(file: IO[bytes]) -> Form:
     version = npy.read_magic(file)
     if version not in _NPY_HEADERS:
         raise ValueError("an array format of another version")
-    shape, by_columns, dtype = _NPY_HEADERS[version](file)
+    try:
+        shape, by_columns, dtype = _NPY_HEADERS[version](file)
+    except (IndexError, TypeError):  # Python, but not what numpy takes it for
+        raise ValueError("no head of an array") from None
     if by_columns and len(shape) > 1:
         raise DataError(
             "an array is stored column by column, so it cannot be read row by row; "

@@ -17,6 +17,7 @@ from dpgist.sources.header import Header
 from dpgist.sources.images import IMAGES, LABELS
 
 _CHUNK_BYTES = 2**22
+_WIDEST_CELL = 2**31 - 1
 
 Array = npt.NDArray[Any]
 
@@ -106,7 +107,7 @@ class ImageArrays:
         for name in {IMAGES, LABELS} & set(self.arrays):
             self.arrays[name].check_whole()
         size = (*images.shape[1:], 1)[:3]
-        types = {IMAGES: pa.binary(int(np.prod(size, dtype=object))), LABELS: pa.large_string()}
+        types = {IMAGES: _cell_type(size), LABELS: pa.large_string()}
         return Header(
             names=tuple(self.arrays),
             types=tuple(types.get(name, pa.null()) for name in self.arrays),
@@ -139,6 +140,12 @@ def memory_arrays(data: tuple[Any, ...] | Mapping[Any, Any]) -> ImageArrays:
     return ImageArrays(
         arrays={str(name): MemoryRows(array=np.asarray(array)) for name, array in named.items()}
     )
+
+
+def _cell_type(size: tuple[int, ...]) -> pa.DataType:
+    """The type of raw pixels; where Arrow has none, ``image_size`` tells that nothing fits."""
+    n_values = int(np.prod(size, dtype=object))
+    return pa.binary(min(max(n_values, 0), _WIDEST_CELL))
 
 
 def _is_float(dtype: np.dtype[Any]) -> bool:

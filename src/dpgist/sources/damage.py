@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -20,7 +21,12 @@ _COMPLAINTS = (
     zlib.error,
     zipfile.BadZipFile,
     NotImplementedError,  # a zip file packed in a way Python does not know
-    RuntimeError,  # a zip file behind a password
+    RuntimeError,  # a zip file behind a password; RecursionError is one, too
+    # numpy reads the head of an array as Python, which a damaged one is not
+    tokenize.TokenError,
+    SyntaxError,
+    OverflowError,
+    MemoryError,
 )
 
 
