@@ -224,7 +224,7 @@ def gist_without_numbers(header: Mapping[str, Any]) -> Gist:
 def _gist(payload: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]]) -> Gist:
     schema = Schema.from_dict(payload["schema"])
     gist = Gist(
-        released=_released(payload["released"], tensors, Encoder(schema).n_classes),
+        released=_released(payload["released"], tensors, Encoder(schema)),
         schema=schema,
         method=str(payload["method"]),
         settings=dict(payload["settings"]),
@@ -240,10 +240,10 @@ def _gist(payload: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]]) -> G
 
 
 def _released(
-    header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]], n_classes: int
+    header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]], encoder: Encoder
 ) -> Released:
     stages = tuple(
-        _stage(index, stage, tensors, n_classes) for index, stage in enumerate(header["stages"])
+        _stage(index, stage, tensors, encoder) for index, stage in enumerate(header["stages"])
     )
     n_rows = header["n_rows"]
     released = Released(
@@ -262,22 +262,21 @@ def _stage(
     index: int,
     header: Mapping[str, Any],
     tensors: dict[str, npt.NDArray[Any]],
-    n_classes: int,
+    encoder: Encoder,
 ) -> ReleasedStage:
-    blocks = []
+    own, blocks = {COUNTS: 1, HEALTH: len(encoder.columns)}, []
     for entry in header["blocks"]:
         block = _block(entry["block"])
+        if block.length != own.get(block.name, block.length):
+            raise ValueError(f"the {block.name} are not those of the schema")
         values, std = tensors.pop(_tensor_name(index, block.name)), float(entry["grid_noise_std"])
         if not 0 < std <= LARGEST_STD:
             raise ValueError(f"block {block.name!r:.40} has noise that the sampler cannot draw")
-        shape = (n_classes if block.labelled else 1, block.length)
+        shape = (encoder.n_classes if block.labelled else 1, block.length)
         if values.dtype.kind != "i" or values.shape != shape:
             raise ValueError(f"block {block.name!r:.40} must hold integers of shape {shape}")
-        blocks.append(
-            ReleasedBlock(
-                block=block, values=values.astype(np.int64, copy=False), grid_noise_std=std
-            )
-        )
+        integers = values.astype(np.int64, copy=False)
+        blocks.append(ReleasedBlock(block=block, values=integers, grid_noise_std=std))
     return ReleasedStage(blocks=tuple(blocks), mu_squared_units=int(header["mu_squared_units"]))
 
 
