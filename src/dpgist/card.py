@@ -307,7 +307,7 @@ def _declared_lines(card: dict[str, Any]) -> list[str]:
     lines = [
         f"rows about {rows}" if rows else "rows_about: not declared",
         f"label: {table.get('label') or 'none'}",
-        f"feature seed {declared['feature_seed']}; source kind {declared['table_kind']}",
+        f"feature seed {declared['feature_seed']}; source kind {_kind(declared['table_kind'])}",
     ]
     if declared["n_rows"] is not None:
         lines.insert(0, f"row count {declared['n_rows']} (public under replace_one)")
@@ -320,6 +320,11 @@ def _declared_lines(card: dict[str, Any]) -> list[str]:
             break_long_words=False,
         )
     return lines
+
+
+def _kind(name: str) -> str:
+    """A source's kind; of text files also what their one row a record rests on."""
+    return f"{name}, trusted to be quoted as RFC 4180 says" if name == "csv" else name
 
 
 def column_facts(column: dict[str, Any]) -> str:

@@ -235,6 +235,11 @@ def test_a_card_says_that_its_ledger_was_in_memory_only(gist):
     assert "ledger head" not in card
 
 
+def test_the_card_of_a_csv_file_says_what_its_rows_rest_on(gist):
+    assert "quoted as RFC 4180 says" in replace(gist, table_kind="csv").card()
+    assert "RFC 4180" not in gist.card()
+
+
 def test_rows_per_person_reach_the_card():
     assert "declared 4, not checked" in make_gist(rows_per_person=4).card()
 
