@@ -73,7 +73,8 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: a whole number; fixes public randomness, never the noise.
 
     Privacy: ``fit`` is (epsilon, delta)-DP and charges a ledger before it reads a row; everything
-    after it is post-processing.
+    after it is post-processing. Every fit costs again, that of each clone in a cross-validation
+    too; only a ledger that all of them are given adds them up.
     """
 
     def __init__(
