@@ -213,6 +213,15 @@ def test_a_forged_classifier_contradicts_itself(classifier, tmp_path, change):
         statement_text(statement(*read_classifier(tmp_path / "forged.maps")))
 
 
+@pytest.mark.parametrize("classes", [5, "ab", [0, 1], ["true", "false"]])
+def test_classes_that_contradict_the_maps_are_refused(classifier, tmp_path, classes):
+    payload, tensors = read_artefact(classifier, "classifier")
+    payload["facts"]["classes"] = classes
+    write_artefact(tmp_path / "forged.maps", "classifier", payload, tensors)
+    with pytest.raises(dg.ArtefactError, match="classes"):
+        dg.LocallyLinearMaps.load(tmp_path / "forged.maps")
+
+
 def test_a_classifier_says_its_promise_in_our_words(classifier, tmp_path):
     payload, tensors = read_artefact(classifier, "classifier")
     payload["facts"]["card"]["guarantee"] = "FORGED"

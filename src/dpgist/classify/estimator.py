@@ -197,7 +197,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if maps.schema is None:
             raise DataError("these maps carry no schema; predict with Maps.probabilities")
         classes = maps.facts.get("classes")  # where it was fitted to arrays
-        if classes is not None and tuple(map(class_name, classes)) != maps.classes:
+        if classes is not None and _names(classes) != maps.classes:
             raise ArtefactError("this classifier names its classes in two ways that differ")
         made = cls(
             maps=maps.weights.shape[1],
@@ -278,6 +278,10 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes = self._array_classes
         named = {} if classes is None else {"classes": classes}
         return {"schema": schema.to_dict(), "card": card, **named}
+
+
+def _names(classes: Any) -> tuple[str, ...]:
+    return tuple(map(class_name, classes)) if isinstance(classes, list) else ()
 
 
 def _classes(schema: Schema, given: list[Any] | None, names: Sequence[str]) -> npt.NDArray[Any]:

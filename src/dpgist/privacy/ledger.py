@@ -32,7 +32,7 @@ from dpgist.privacy.plan import Budget, Relation
 
 FORMAT = 1
 _WAIT_SECONDS = 120
-_MEMORY = "memory"
+_MEMORY = ":memory:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class Ledger:
     def in_memory(cls, *, name: str, budget: Budget, max_rows_per_person: int) -> Ledger:
         """A ledger that lives as long as the process; its record survives only in the gist."""
         terms = _terms(name, budget, max_rows_per_person)
-        return cls(_new_chain(_connect(":memory:"), terms), _MEMORY)
+        return cls(_new_chain(_connect(_MEMORY), terms), _MEMORY)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
