@@ -3,21 +3,23 @@
     python benchmarks/images.py release --data mnist --epsilon 1 --out mnist-1.gist
     python benchmarks/images.py train mnist-1.gist --seeds 0 1 2 --test mnist-test.npz
     python benchmarks/images.py fid FOLDER --data mnist --test mnist-test.npz --inception FILE
+    python benchmarks/images.py redraw MODELS FOLDER
     python benchmarks/images.py twelve FOLDER --data mnist --test mnist-test.npz
     python benchmarks/images.py laptop --data mnist --epsilon 1 --folder NEW
     python benchmarks/images.py grid FOLDER/FILE.npz ... --out grid.png
 
 ``release`` reads ``$DPGIST_DATA`` (default ``../shared/data``) and writes a gist and, beside it,
 the test images: two small files from which ``train`` does the rest, on another machine if need be.
-With ``--held-out`` it releases the first 50,000 training images and tests on the other 10,000: that
+With ``--held-out`` it releases all but the last 10,000 training images and tests on those: that
 is where settings are chosen, given by ``--settings`` (JSON) or by a name in ``VARIANTS``.
 ``train`` appends every seed to the result file as it is done, skips seeds that it finds there, and
 goes on from its last checkpoint if it was stopped in the middle of one; with ``--samples FOLDER``
-it keeps the synthetic images there. ``fid`` adds to each run the Frechet distance of its kept
-images to the test images; ``twelve`` trains the papers' 12 classifiers on kept images, one process
-each, and writes a file of its own (the slow four on 10,000 images, as in ``papers.py``); ``laptop``
-times `dpgist synthesize` from images to images on this machine's processor, on a clock on the wall;
-``grid`` shows kept images of each run.
+it keeps the synthetic images there, and ``redraw`` makes them from models kept by ``--models``.
+``fid`` adds to each run the Frechet distance of its kept images to the test images; ``twelve``
+trains the papers' 12 classifiers on kept images, one process each, and writes a file of its own
+(the slow four on 10,000 images, as in ``papers.py``); ``laptop`` times `dpgist synthesize` from
+images to images on this machine's processor, on a clock on the wall; ``grid`` shows kept images of
+each run. CIFAR-10 has to be prepared first: see ``cifar10.py``.
 
 The CNN is that of appendix F of
 "Functional Renyi Differential Privacy for Generative Modeling" (Jiang, Sun and Yu 2023), trained on
@@ -54,9 +56,10 @@ from dpgist.evaluate.inception import inception_statistics, load_inception
 from dpgist.methods import METHODS
 from dpgist.testing import NoNoise, rehearse
 
-FOLDERS = {"mnist": "mnist", "fashion": "fashion_mnist"}
+FOLDERS = {"mnist": "mnist", "fashion": "fashion_mnist", "cifar10": "cifar10"}
 IMAGES, LABELS = "{}-images-idx3-ubyte.gz", "{}-labels-idx1-ubyte.gz"
-KEPT = 50_000
+ROWS_ABOUT = {"mnist": 60_000, "fashion": 60_000, "cifar10": 50_000}
+HELD_OUT = 10_000
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "fine-pixels": {"sum_order": 16, "sum_scale": 0.07},
@@ -110,6 +113,11 @@ def main() -> None:
     fid.add_argument("--inception", type=Path, required=True)
     fid.add_argument("--device", default="auto")
     fid.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/images.json")
+    redraw = commands.add_parser("redraw")
+    redraw.set_defaults(run=run_redraw)
+    redraw.add_argument("models", type=Path, help="what train --models wrote")
+    redraw.add_argument("samples", type=Path)
+    redraw.add_argument("--runs", type=Path, default=ROOT / "benchmarks/results/images.json")
     twelve = commands.add_parser("twelve")
     twelve.set_defaults(run=run_twelve)
     twelve.add_argument("samples", type=Path)
@@ -139,14 +147,16 @@ def run_release(options: argparse.Namespace) -> None:
     """Release the training images once; copy the test images into a small file."""
     refuse_bad_output(options.out)
     data, (x, y) = released_images(options), tested_images(options)
+    height, width, channels = (*x.shape[1:], 1)[:3]
+    whole = ROWS_ABOUT[options.data]
     schema = dg.Schema(
         name=options.data,
         columns=(
-            dg.ImageColumn(name="image", height=28, width=28),
+            dg.ImageColumn(name="image", height=height, width=width, channels=channels),
             dg.CategoryColumn(name="label", values=tuple("0123456789")),
         ),
         label="label",
-        rows_about=KEPT if options.held_out else 60_000,
+        rows_about=whole - HELD_OUT if options.held_out else whole,
     )
     budget = dg.Budget(epsilon=options.epsilon, delta=options.delta, relation=options.relation)
     method = METHODS[options.method](**options.settings)
@@ -174,9 +184,9 @@ def settings_of(text: str) -> dict[str, Any]:
 def released_images(options: argparse.Namespace) -> Any:
     """What is released: the file of training images, or the first of them."""
     if not options.held_out:
-        return data_folder() / FOLDERS[options.data] / IMAGES.format("train")
+        return image_file(options.data, "train")
     x, y = real_images(options.data, "train")
-    return {"x": x[:KEPT], "y": y[:KEPT]}
+    return {"x": x[:-HELD_OUT], "y": y[:-HELD_OUT]}
 
 
 def tested_images(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
@@ -184,14 +194,23 @@ def tested_images(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
     if not options.held_out:
         return real_images(options.data, "t10k")
     x, y = real_images(options.data, "train")
-    return x[KEPT:], y[KEPT:]
+    return x[-HELD_OUT:], y[-HELD_OUT:]
+
+
+def image_file(name: str, part: str) -> Path:
+    """Where the images of a part ("train" or "t10k") of a data set lie."""
+    folder = data_folder() / FOLDERS[name]
+    return folder / (f"{part}.npz" if name == "cifar10" else IMAGES.format(part))
 
 
 def real_images(name: str, part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of a part ("train" or "t10k") of a data set."""
-    folder = data_folder() / FOLDERS[name]
-    x = idx(folder / IMAGES.format(part), head=16).reshape(-1, 28, 28)
-    return x, idx(folder / LABELS.format(part), head=8)
+    """Images and labels of a part of a data set."""
+    file = image_file(name, part)
+    if file.suffix == ".npz":
+        with np.load(file) as arrays:
+            return arrays["x"], arrays["y"]
+    x = idx(file, head=16).reshape(-1, 28, 28)
+    return x, idx(file.with_name(LABELS.format(part)), head=8)
 
 
 def idx(path: Path, *, head: int) -> np.ndarray:
@@ -238,6 +257,18 @@ def run_fid(options: argparse.Namespace) -> None:
         options.out.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
 
 
+def run_redraw(options: argparse.Namespace) -> None:
+    """Draw the images of every run whose model was kept."""
+    options.samples.mkdir(parents=True, exist_ok=True)
+    models = [dg.read_model(path) for path in sorted(options.models.glob("*.model"))]
+    for run in json.loads(options.runs.read_text())["runs"]:
+        for model in models:
+            if model.losses[-1] == run["last_loss"]:  # unlike names, it tells runs apart
+                images = model.sample(run["rows"], seed=run["seed"], kind="arrays")
+                np.savez(options.samples / samples_name(run), **images)
+                print(f"drawn: {samples_name(run)}", flush=True)
+
+
 def run_twelve(options: argparse.Namespace) -> None:
     """Score the kept images of the runs asked for by the papers' 12 classifiers."""
     test = test_images(options)
@@ -258,9 +289,9 @@ def run_twelve(options: argparse.Namespace) -> None:
 
 def run_laptop(options: argparse.Namespace) -> None:
     """Time the command as a user gives it, then score what it wrote."""
-    folder = data_folder() / FOLDERS[options.data]
     schema = ROOT / "benchmarks" / "schemas" / f"{FOLDERS[options.data]}.toml"
-    words = ["synthesize", folder / IMAGES.format("train"), "--schema", schema, "--device", "cpu"]
+    images = image_file(options.data, "train")
+    words = ["synthesize", images, "--schema", schema, "--device", "cpu"]
     words += ["--epsilon", options.epsilon, "--delta", options.delta, "--out", options.folder]
     call = [sys.executable, "-c", "from dpgist.cli import main; main()", *map(str, words)]
     started = time.perf_counter()
@@ -289,8 +320,9 @@ def run_grid(options: argparse.Namespace) -> None:
             x, y = arrays["x"], arrays["y"]
         places = np.concatenate([np.flatnonzero(y == code)[:8] for code in range(10)])
         axis, run = figure.add_subplot(1, len(options.samples), number), runs[path.name]
-        tiles = x[places].reshape(10, 8, 28, 28).transpose(1, 2, 0, 3)
-        axis.imshow(tiles.reshape(8 * 28, 10 * 28), cmap="gray_r")
+        height, width, colours = (*x.shape[1:], 1)[:3]
+        tiles = x[places].reshape(10, 8, height, width, colours).transpose(1, 2, 0, 3, 4)
+        axis.imshow(tiles.reshape(8 * height, 10 * width, colours), cmap="gray_r")
         axis.set_title(f"ε = {run['epsilon']:g}, {run['relation']}", fontsize=9)
         axis.axis("off")
     figure.tight_layout()
