@@ -156,7 +156,7 @@ def test_the_checks_notice_a_page_that_is_broken(pages, open_file, tmp_path):
     text = text[:start] + text[text.index(">", start) + 1 :]  # the policy would refuse what follows
     broken = (
         '<img src="http://127.0.0.1:9/x.png"><div style="width: 3000px">wide</div><svg width="90" '
-        'height="20"><text y="15">one</text><text x="4" y="15">two</text></svg>'
+        'height="60"><text y="35">one</text><text x="4" y="35">two</text></svg>'
         "<script>console.error('bad')</script></body>"
     )
     (tmp_path / "broken.html").write_text(text.replace("</body>", broken))
