@@ -11,7 +11,7 @@ import numpy as np
 from dpgist.gist import Gist
 from dpgist.privacy.accounting import mu_of
 from dpgist.privacy.plan import COUNTS, HEALTH
-from dpgist.report.inside import Inside, Marginal
+from dpgist.report.inside import Inside, Marginal, ranges_are_released
 from dpgist.report.svg import short
 
 CLEAR = 3.0
@@ -47,7 +47,7 @@ def advise(gist: Gist, inside: Inside) -> tuple[Advice, ...]:
         *_training(gist, inside),
         *_noise(gist, inside),
         *_rows_about(gist),
-        *_columns(inside),
+        *_columns(gist, inside),
     ]
     return in_order(found)
 
@@ -84,7 +84,7 @@ def _health(gist: Gist) -> Iterator[Advice]:
                 level="act",
                 title=f"Many cells of {entry['column']!r} broke the schema",
                 why=f"About {entry['broken_cells']:,.0f} ± {entry['std']:.0f} cells "
-                f"({share:.1%}) were outside what the schema declares and were replaced.",
+                f"({100 * share:.1f} %) were outside what the schema declares and were replaced.",
                 do="Compare the schema with the data dictionary: bounds, values, date format, "
                 f"`nullable`, `other`. Correct it from public facts, not from the rows. {_AGAIN}",
             )
@@ -144,8 +144,8 @@ def _noise(gist: Gist, inside: Inside) -> Iterator[Advice]:
     yield Advice(
         level=level,
         title=title,
-        why=f"The noise alone ({short(curve.floor)}) is {share:.2%} of the loss before training "
-        f"({short(curve.losses[0])}): {numbers:,} noisy numbers were released about "
+        why=f"The noise alone ({short(curve.floor)}) is {100 * share:.2f} % of the loss before "
+        f"training ({short(curve.losses[0])}): {numbers:,} noisy numbers were released about "
         f"{gist.rows:,.0f} rows with {len(gist.schema.columns)} columns.",
         do=f"To lower it: epsilon {2 * budget.epsilon:g} would divide it by {less:.1f}, twice as "
         "many rows by 4. Or ask for less: list columns nobody needs under `ignore`, merge rare "
@@ -183,11 +183,12 @@ def _rows_about(gist: Gist) -> Iterator[Advice]:
         )
 
 
-def _columns(inside: Inside) -> Iterator[Advice]:
+def _columns(gist: Gist, inside: Inside) -> Iterator[Advice]:
     for marginal in inside.marginals:
         yield from _misfit(marginal)
         yield from _rare(marginal)
-        yield from _narrow(marginal)
+        if not ranges_are_released(gist):
+            yield from _narrow(marginal)
 
 
 def _misfit(marginal: Marginal) -> Iterator[Advice]:
@@ -225,8 +226,8 @@ def _narrow(marginal: Marginal) -> Iterator[Advice]:
         yield Advice(
             level="look",
             title=f"{marginal.column!r} uses little of its declared range",
-            why=f"99 % of its synthetic values lie in {used:.0%} of the bins between the declared "
-            "bounds, so that features see them as nearly equal.",
+            why=f"99 % of its synthetic values lie in {100 * used:.0f} % of the bins between the "
+            "declared bounds, so that features see them as nearly equal.",
             do="If tighter bounds are public knowledge, declare them; values beyond are clipped. "
             f"{_AGAIN}",
         )

@@ -146,6 +146,14 @@ def loss_floor(gist: Gist) -> float:
     return target.noise
 
 
+def ranges_are_released(gist: Gist) -> bool:
+    """Whether a first stage has found where rows lie between the declared bounds.
+
+    Privacy: post-processing of a release.
+    """
+    return gist.released.stages[0].blocks[0].block.name == LEAVES
+
+
 def noisy_choices(gist: Gist) -> dict[str, tuple[Vector, float]]:
     """One-way noisy shares of every choice but the label, and the noise on one share.
 
@@ -156,7 +164,7 @@ def noisy_choices(gist: Gist) -> dict[str, tuple[Vector, float]]:
     """
     encoder = Encoder(gist.schema)
     choices = [slot for slot in encoder.slots if slot.kind == "choice"]
-    if gist.released.stages[0].blocks[0].block.name == LEAVES:
+    if ranges_are_released(gist):
         return _leaf_choices(gist, choices)
     if gist.method == Hermite.name:
         return _sum_choices(gist, choices)
