@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import warnings
 from fractions import Fraction
 
 import dp_accounting as dpa
@@ -192,6 +193,29 @@ def test_a_release_is_not_given_up_because_its_end_cannot_be_noted(tmp_path):
     with pytest.warns(UserWarning, match="could not note the end .* in line 1"):
         ledger.finish(stamp, digest="ab")
     assert Ledger.open(tmp_path / "l").unfinished() == [1]
+
+
+def test_an_altered_ledger_takes_no_release_with_it(tmp_path):
+    ledger = on_disk(tmp_path / "l")
+    stamp = ledger.charge(5, what={})
+    with sqlite3.connect(tmp_path / "l") as other:
+        other.execute("UPDATE lines SET head = 'x' WHERE sequence = 0")
+    with pytest.warns(UserWarning, match="could not note the end"):
+        ledger.finish(stamp, digest="ab")
+
+
+def test_a_note_that_cannot_be_written_ends_no_release_where_warnings_are_errors(tmp_path):
+    ledger = on_disk(tmp_path / "l")
+    stamp = ledger.charge(5, what={})
+    ledger._connection.execute("PRAGMA query_only = 1")
+    with warnings.catch_warnings(action="error"):
+        ledger.finish(stamp, digest="ab")
+
+
+def test_a_file_of_the_name_that_sqlite_keeps_for_memory_is_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    on_disk(":memory:").charge(5, what={})
+    assert Ledger.open(":memory:").spent_units() == 5
 
 
 def test_numbers_of_other_libraries_are_numbers(tmp_path):

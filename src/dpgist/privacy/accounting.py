@@ -1,8 +1,15 @@
-"""From (epsilon, delta) to mu and back, always rounded against ourselves.
+r"""From (epsilon, delta) to mu and back, always rounded against ourselves.
 
 A Gaussian release with noise_std = sensitivity / mu is mu-GDP, and mu^2 adds up exactly over
 releases (Dong, Roth, Su 2022, Corollary 2). So mu^2 is what is charged; epsilon is only how it is
-spoken of. Balle and Wang (2018, Theorem 8) give the exact relation, `dp_accounting` computes it.
+spoken of. Balle and Wang (2018, Theorem 8) give the exact relation:
+
+.. math:: \delta_\mu(\varepsilon) = \Phi(\mu/2 - \varepsilon/\mu)
+          - e^\varepsilon\, \Phi(-\mu/2 - \varepsilon/\mu)
+
+`dp_accounting` solves it in doubles, whose last bits differ from processor to processor; a gist
+must not be refused for that elsewhere. So its solution is only where Newton's method starts, in 60
+digits, and the root is rounded to a double: the same one on every machine, on the safe side.
 
 The accountant's REPLACE_ONE option is never used: its meaning differs between its own accountants
 (google/differential-privacy issue 378). Sensitivities are computed by us, in `sensitivity.py`.
@@ -11,10 +18,14 @@ The accountant's REPLACE_ONE option is never used: its meaning differs between i
 from __future__ import annotations
 
 import math
+import threading
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import dp_accounting
+import mpmath
 import numpy as np
 
 from dpgist.privacy.plan import Budget
@@ -22,7 +33,13 @@ from dpgist.privacy.plan import Budget
 MU_SQUARED_UNITS = 2**60
 """mu^2 is stored as an integer number of units of 2^-60."""
 
-_SAFETY = 1 + 1e-9  # the root finder underneath may end 1e-12 on the wrong side
+_EXACT = mpmath.MPContext()
+_EXACT.dps = 60
+_ENOUGH = _EXACT.mpf(10) ** -30
+_MOST_STEPS = 60
+_ALONE = threading.Lock()  # mpmath changes the digits of its context while it computes
+
+Exact = Any  # a number of 60 digits; mpmath has no types
 
 
 @lru_cache
@@ -34,9 +51,20 @@ def mu_of(epsilon: float, delta: float) -> float:
     budget = Budget(epsilon=epsilon, delta=delta)  # validates: the library below does not
     with np.errstate(all="ignore"):  # its root finder tries what no double can hold
         sigma = float(dp_accounting.get_sigma_gaussian(budget.epsilon, budget.delta))
-    return 1 / (sigma * _SAFETY)
+    spent = _EXACT.mpf(budget.epsilon)
+    with _ALONE:
+        root = _root(
+            lambda mu: (_delta(spent, mu), _EXACT.npdf(mu / 2 - spent / mu)),
+            level=budget.delta,
+            start=1 / sigma,
+        )
+        mu = math.nextafter(float(root), 0)
+        if _delta(spent, mu) > budget.delta:
+            raise AssertionError("mu was rounded the wrong way")
+    return mu
 
 
+@lru_cache
 def epsilon_of(mu: float, delta: float) -> float:
     """The smallest epsilon at which a mu-GDP release is (epsilon, delta)-DP, rounded up.
 
@@ -47,13 +75,24 @@ def epsilon_of(mu: float, delta: float) -> float:
     if mu <= 0:
         return 0.0
     with np.errstate(all="ignore"):
-        epsilon = float(dp_accounting.get_epsilon_gaussian(1 / (mu * _SAFETY), delta))
-    return epsilon * _SAFETY
+        guess = float(dp_accounting.get_epsilon_gaussian(1 / mu, delta))
+    with _ALONE:
+        if _delta(0, mu) <= delta:
+            return 0.0
+        root = _root(
+            lambda epsilon: (_delta(epsilon, mu), -_tail(epsilon, mu)),
+            level=delta,
+            start=guess,
+        )
+        epsilon = math.nextafter(float(root), math.inf)
+        if _delta(epsilon, mu) > delta:
+            raise AssertionError("epsilon was rounded the wrong way")
+    return epsilon
 
 
 def units_of(budget: Budget) -> int:
     """mu^2 that a budget buys, in units, rounded down."""
-    mu = Fraction(math.nextafter(mu_of(budget.epsilon, budget.delta), 0))
+    mu = Fraction(mu_of(budget.epsilon, budget.delta))
     units = math.floor(mu * mu * MU_SQUARED_UNITS)
     if units < 2**20:  # rounding to units would cost more than a millionth of the budget
         raise ValueError(f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is too small")
@@ -71,3 +110,26 @@ def membership_bound(mu: float) -> float:
     The optimal test between N(0, 1) and N(mu, 1) is right with probability Phi(mu/2).
     """
     return 0.5 * (1 + math.erf(mu / math.sqrt(8)))
+
+
+def _delta(epsilon: Exact, mu: Exact) -> Exact:
+    """The curve of the Gaussian mechanism, in 60 digits."""
+    epsilon, mu = _EXACT.mpf(epsilon), _EXACT.mpf(mu)
+    return _EXACT.ncdf(mu / 2 - epsilon / mu) - _tail(epsilon, mu)
+
+
+def _tail(epsilon: Exact, mu: Exact) -> Exact:
+    """Its second term, by which it falls as epsilon grows."""
+    return _EXACT.exp(epsilon) * _EXACT.ncdf(-mu / 2 - epsilon / mu)
+
+
+def _root(curve: Callable[[Exact], tuple[Exact, Exact]], *, level: float, start: float) -> Exact:
+    """Where a curve, given with its slope, is at the level: Newton's method on its logarithm."""
+    found = _EXACT.mpf(start)
+    for _ in range(_MOST_STEPS):
+        height, slope = curve(found)
+        step = height * _EXACT.log(height / level) / slope
+        found -= step
+        if abs(step) <= abs(found) * _ENOUGH:
+            return found
+    raise ArithmeticError("the cost of this release cannot be computed")

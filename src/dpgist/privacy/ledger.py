@@ -20,13 +20,13 @@ import secrets
 import sqlite3
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpgist.errors import ArtefactError, BudgetExceeded, DataError, PrivacyError
+from dpgist.errors import ArtefactError, BudgetExceeded, DataError, DpgistError, PrivacyError
 from dpgist.privacy.accounting import epsilon_of, mu_from_units, units_of
 from dpgist.privacy.plan import Budget, Relation
 
@@ -92,7 +92,7 @@ class Ledger:
             raise DataError(f"{path} exists; a ledger is never overwritten") from None
         except OSError as error:
             raise DataError(f"cannot create a ledger at {path}: {error.strerror}") from None
-        return cls(_new_chain(_connect(str(path)), terms), str(path))
+        return cls(_new_chain(_connect(str(path.absolute())), terms), str(path))
 
     @classmethod
     def in_memory(cls, *, name: str, budget: Budget, max_rows_per_person: int) -> Ledger:
@@ -108,7 +108,7 @@ class Ledger:
         with open(path, "rb") as file:
             if file.read(16) != b"SQLite format 3\x00":
                 raise ArtefactError(f"{path} is not a dpgist ledger")
-        return cls(_connect(str(path)), str(path))
+        return cls(_connect(str(Path(path).absolute())), str(path))
 
     # What was agreed at creation
 
@@ -138,8 +138,8 @@ class Ledger:
 
     @property
     def cap_units(self) -> int:
-        """mu^2 that may be spent in all, in units of 2^-60."""
-        return int(self._terms["cap_units"])
+        """mu^2 that may be spent in all, in units of 2^-60; epsilon and delta alone decide it."""
+        return units_of(Budget(epsilon=self.epsilon, delta=self.delta))
 
     # What has happened since
 
@@ -186,8 +186,9 @@ class Ledger:
     def charge(self, units: int, *, what: dict[str, Any]) -> LedgerStamp:
         """Reserve mu^2 durably. Only after this returns may a row be read.
 
-        Guarantee: the sum of all charges never exceeds the cap, over any number of processes; the
-        cap on mu^2 is a valid privacy filter even if later releases depend on earlier ones.
+        Guarantee: the sum of all charges fits the cap, over any number of processes (see
+        :func:`~dpgist.privacy.accounting.fits`); the cap on mu^2 is a valid privacy filter even if
+        later releases depend on earlier ones.
         """
         if units <= 0:
             raise ValueError("a charge must be positive")
@@ -208,12 +209,13 @@ class Ledger:
         """
         try:
             self._append({"kind": "released", "charge": stamp.sequence, "digest": digest})
-        except PrivacyError:
-            warnings.warn(
-                f"the ledger {self._where} could not note the end of the release that was charged "
-                f"in line {stamp.sequence}: it will list it as never released",
-                stacklevel=2,
-            )
+        except DpgistError:
+            with suppress(Warning):  # where warnings are errors, too
+                warnings.warn(
+                    f"the ledger {self._where} could not note the end of the release that was "
+                    f"charged in line {stamp.sequence}: it will list it as never released",
+                    stacklevel=2,
+                )
 
     def note_look(self, what: str) -> None:
         """Note an unprotected look at private rows (evaluation, report): outside the guarantee."""
@@ -265,6 +267,7 @@ def _terms(name: str, budget: Budget, max_rows_per_person: int) -> dict[str, Any
     max_rows_per_person = operator.index(max_rows_per_person)
     if max_rows_per_person < 1:
         raise ValueError(f"max_rows_per_person must be at least 1, got {max_rows_per_person}")
+    units_of(budget)  # refuses what is too small to be counted
     return {
         "kind": "terms",
         "format": FORMAT,
@@ -274,7 +277,6 @@ def _terms(name: str, budget: Budget, max_rows_per_person: int) -> dict[str, Any
         "delta": budget.delta,
         "relation": str(budget.relation),
         "max_rows_per_person": max_rows_per_person,
-        "cap_units": units_of(budget),
         "time": _now(),
     }
 
