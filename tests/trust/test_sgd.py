@@ -272,6 +272,10 @@ def test_no_rounding_of_the_convolutions_makes_a_run_look_cheaper():
     exactly = subsampled.gaussian_delta(math.sqrt(10_000) / 300.0, epsilons)
     assert (whole(epsilons) >= exactly).all()
     assert exactly[-1] < subsampled._SMALLEST_SLACK < exactly[0]
+    million = Run(rate=1.0, steps=1_000_000, relation=Relation.ADD_REMOVE)
+    epsilons = np.linspace(13.0, 17.0, 400)
+    exactly = subsampled.gaussian_delta(2.0, epsilons)
+    assert (subsampled._curve(million, 500.0)(epsilons) >= exactly).all()
 
 
 def test_a_slack_finer_than_the_convolutions_is_refused():
