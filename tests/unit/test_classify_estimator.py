@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,7 @@ from dpgist.classify.maps import Maps
 from dpgist.classify.setup import Setup
 from dpgist.classify.statement import statement, statement_text
 from dpgist.classify.tables import array_schema, as_array
-from dpgist.errors import BudgetExceeded, DataError, PrivacyError
+from dpgist.errors import ArtefactError, BudgetExceeded, DataError, PrivacyError
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget
 from dpgist.schema import BooleanColumn, CategoryColumn, NumberColumn, Schema
@@ -64,13 +66,14 @@ BAD_SETTINGS = {
     "sharpness": 0,
     "scale": math.inf,
     "initial": math.nan,
-    "rows": 0,
+    "rows": 10**400,
     "descent": "x",
     "projection": np.full((2, 2), math.nan),
     "rate": 2.0,
     "clip": math.nan,
     "steps": 1.5,
     "random_state": -1,
+    "maps": 0,
 }
 
 
@@ -81,6 +84,21 @@ def test_a_senseless_setting_is_refused_by_name_before_the_charge(name, value):
     with pytest.raises((ValueError, TypeError), match=name):
         model.fit(np.zeros((4, 2)), [0, 1, 0, 1], ledger=ledger)
     assert ledger.spent_units() == 0
+
+
+def test_numbers_of_any_library_are_settings():
+    numbers = {"steps": np.int64(4), "maps": 2.0, "rate": np.float32(0.5), "clip": np.float64(1)}
+    model = LocallyLinearMaps(classes=[0, 1], **(QUICK | numbers))
+    model.fit(np.zeros((4, 2)), [0, 1, 0, 1])
+    assert model.n_iter_ == 4
+    assert model.maps_.weights.shape[1] == 2
+
+
+def test_a_table_in_the_place_of_a_setting_is_not_shown():
+    with pytest.raises(TypeError, match="rows must be a number, got DataFrame"):
+        LocallyLinearMaps(classes=[0, 1], **(QUICK | {"rows": visits(3)})).fit(
+            np.zeros((4, 2)), [0, 1, 0, 1]
+        )
 
 
 def test_one_text_is_no_list_of_classes_and_a_projection_has_an_end():
@@ -107,6 +125,40 @@ def test_classes_keep_their_type_through_a_file(classes, tmp_path):
     assert set(again.predict(x)) <= set(classes)
 
 
+UNWRITTEN = {
+    "dates": [date(2020, 1, 1), date(2020, 1, 2)],
+    "bytes": [b"a", b"b"],
+    "decimals": [Decimal("0.1"), Decimal("0.2")],
+    "tuples": [("a", 1), ("b", 2)],
+}
+
+
+@pytest.mark.parametrize("classes", UNWRITTEN.values(), ids=UNWRITTEN)
+def test_classes_that_no_file_can_hold_come_back_by_name(classes, tmp_path):
+    x, y = np.random.default_rng(0).random((40, 2)), np.empty(40, object)
+    y[:] = [classes[row % 2] for row in range(40)]
+    LocallyLinearMaps(classes=classes, **QUICK).fit(x, y).save(tmp_path / "c")
+    again = LocallyLinearMaps.load(tmp_path / "c")
+    assert again.classes_.tolist() == list(again.maps_.classes)
+    assert set(again.predict(x)) <= set(again.maps_.classes)
+
+
+def test_classes_of_single_precision_are_those_of_the_labels(tmp_path):
+    classes = np.array([0.1, 0.2], np.float32)
+    x, y = np.repeat(np.eye(2), 2000, axis=0), np.repeat(classes, 2000)
+    model = LocallyLinearMaps(classes=classes, **(QUICK | {"steps": 40})).fit(x, y)
+    model.save(tmp_path / "c")
+    for one in (model, LocallyLinearMaps.load(tmp_path / "c")):
+        assert np.mean(one.predict(x) == y) > 0.9
+
+
+def test_maps_whose_schema_names_no_label_are_refused():
+    maps = fitted(visits(100)).maps_
+    without = replace(maps.schema, label=None).to_dict()
+    with pytest.raises(ArtefactError, match="names no label"):
+        LocallyLinearMaps.from_maps(replace(maps, facts={**maps.facts, "schema": without}))
+
+
 def test_a_boolean_label_is_predicted_as_booleans():
     schema = replace(SCHEMA, columns=(SCHEMA.columns[0], BooleanColumn(name="ill")))
     table = pd.DataFrame({"age": np.arange(60) % 100, "ill": np.arange(60) % 2 == 0})
@@ -123,6 +175,13 @@ def test_no_cell_of_a_list_raises_or_moves_other_rows():
         more = [*rows, [cell, 0.5]]
         assert np.array_equal(as_array(more)[:2], as_array(rows))
         LocallyLinearMaps(classes=[0, 1], **QUICK).fit(more, [0, 1, cell])
+
+
+@pytest.mark.parametrize("cell", [0, 0.5, None, "n/a", 1j])
+def test_lists_of_images_are_refused_whatever_they_hold(cell):
+    images = [[[1, 0], [0, cell]]] * 8
+    with pytest.raises(TypeError, match="as a numpy array"):
+        LocallyLinearMaps(classes=[0, 1], **QUICK).fit(images, [0, 1] * 4)
 
 
 def test_rows_of_several_lengths_are_refused_without_a_word_of_how_many():

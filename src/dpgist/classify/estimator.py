@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -155,7 +156,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         source = labelled_source(X, y, schema)
         book = _book(ledger, budget, schema)
         setup = Setup(self, schema, budget)
-        path = AdamPath(setup.start, setup.descent, self.steps)
+        path = AdamPath(setup.start, setup.descent, setup.settings.steps)
         descended, stamp = release_gradients(
             Private(source), setup.query, budget, book, schema=schema, follower=path
         )
@@ -205,6 +206,8 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             schema=maps.schema if classes is None else None,
             classes=classes,
         )
+        if maps.schema.label is None:
+            raise ArtefactError("this classifier's schema names no label")
         made.maps_, made.classes_ = maps, _classes(maps.schema, classes, maps.classes)
         made.n_features_in_ = len(maps.schema.columns) - 1
         return made
@@ -240,7 +243,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise DataError("a table needs a schema; without one, pass arrays X and y")
         made = array_schema(
             as_array(X).shape,
-            classes=tuple(map(class_name, self.classes)),
+            classes=_names(self._array_classes),
             low=self.low,
             high=self.high,
             name=self.name,
@@ -253,7 +256,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(setup.encoder.columns) - 1
         if is_array(X) and as_array(X).ndim == 2:
             self.n_features_in_ = as_array(X).shape[1]
-        self.n_iter_ = self.steps
+        self.n_iter_ = setup.settings.steps
 
     @property
     def _array_classes(self) -> list[Any] | None:
@@ -275,9 +278,18 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "ledger": asdict(stamp),
             "version": __version__,
         }
-        classes = self._array_classes
-        named = {} if classes is None else {"classes": classes}
-        return {"schema": schema.to_dict(), "card": card, **named}
+        return {"schema": schema.to_dict(), "card": card, **_kept(self._array_classes)}
+
+
+def _kept(classes: list[Any] | None) -> dict[str, Any]:
+    """Classes that a file can hold as they are; of others, such as dates, it holds the names."""
+    if classes is None:
+        return {}
+    try:
+        again = json.loads(json.dumps(classes, allow_nan=False))
+    except (TypeError, ValueError):
+        return {}
+    return {"classes": classes} if _names(again) == _names(classes) else {}
 
 
 def _names(classes: Any) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -64,27 +65,24 @@ class Setup:
     """Everything public that a fit needs, made from settings and schema before any row is read."""
 
     def __init__(self, settings: LocallyLinearMaps, schema: Schema, budget: Budget) -> None:
-        self.settings, self.encoder = settings, Encoder(schema)
+        self.settings, self.encoder = _checked(settings), Encoder(schema)
         self.usual = TABLES if schema.image is None else IMAGES
-        _refuse_bad_settings(settings)
         named = enumerate(zip(self.encoder.class_names, self.encoder.class_allowed, strict=True))
         classes = [(code, name) for code, (name, allowed) in named if allowed and name is not None]
         if len(classes) < 2:
             raise ValueError("a classifier needs at least two classes; one class is declared")
         self.codes, self.names = zip(*classes, strict=True)
-        rng = np.random.Generator(np.random.Philox(settings.random_state))
+        rng = np.random.Generator(np.random.Philox(self.settings.random_state))
         self.centre, self.scale = self._centre(), self._scale()
         self.projected: npt.NDArray[np.int64] | None = None
         if isinstance(settings.projection, int | np.integer):
-            numbers = settings.maps * self.encoder.width * int(settings.projection)
-            if not 0 < numbers <= _MOST_PROJECTED:
+            shape = self.settings.maps, self.encoder.width, int(settings.projection)
+            if not 0 < math.prod(shape) <= _MOST_PROJECTED:
                 raise ValueError(
                     f"a random projection has at least 1 and at most {_MOST_PROJECTED:,} numbers "
-                    f"(maps x inputs x features), this one {numbers:,}"
+                    f"(maps x inputs x features), this one {math.prod(shape):,}"
                 )
-            self.projected = random_projections(
-                settings.maps, self.encoder.width, int(settings.projection), rng=rng
-            )
+            self.projected = random_projections(*shape, rng=rng)
         self.views = self._views()
         self.inputs = self._inputs()
         self.space = self._space()
@@ -258,24 +256,39 @@ _POSITIVE = ("clip", "rate", "sharpness", "scale", "rows", "maps", "steps", "cop
 _NOT_NEGATIVE = ("temperature", "initial", "random_state")
 
 
-def _refuse_bad_settings(settings: LocallyLinearMaps) -> None:
-    """Refuse what no fit could make sense of, while nothing is charged; None asks for the usual."""
-    given = {
-        name: getattr(settings, name) for name in (*_POSITIVE, *_NOT_NEGATIVE, "centre", "constant")
-    }
-    for name, value in given.items():
-        if value is None:
-            continue
-        if not isinstance(value, int | float | np.number) or not math.isfinite(value):
-            raise ValueError(f"{name} must be a finite number, got {value!r}")
-        if name in _WHOLE and value != int(value):
-            raise ValueError(f"{name} must be a whole number, got {value!r}")
-        if (name in _POSITIVE and value <= 0) or (name in _NOT_NEGATIVE and value < 0):
-            above = "above 0" if name in _POSITIVE else "at least 0"
-            raise ValueError(f"{name} must be {above}, got {value!r}")
+def _checked(settings: LocallyLinearMaps) -> LocallyLinearMaps:
+    """The settings in plain numbers, of whatever library they were; None asks for the usual.
+
+    What no fit could make sense of is refused here, while nothing is charged.
+    """
+    settings = copy.copy(settings)
+    for name in (*_POSITIVE, *_NOT_NEGATIVE, "centre", "constant"):
+        value = getattr(settings, name)
+        if value is not None:
+            setattr(settings, name, _plain_number(name, value))
     if not SMALLEST_RATE <= settings.rate <= 1:
         raise ValueError(f"rate must lie in [{SMALLEST_RATE:g}, 1], got {settings.rate!r}")
     if settings.descent is not None and not isinstance(settings.descent, Descent):
         raise TypeError("descent must be a Descent, or None for the usual one")
     if isinstance(settings.projection, np.ndarray) and not np.isfinite(settings.projection).all():
         raise ValueError("the projection must hold finite numbers")
+    return settings
+
+
+def _plain_number(name: str, value: Any) -> int | float:
+    if not isinstance(value, int | float | np.integer | np.floating):  # it could be a table
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be a finite number, got {number}")
+    if (name in _POSITIVE and number <= 0) or (name in _NOT_NEGATIVE and number < 0):
+        above = "above 0" if name in _POSITIVE else "at least 0"
+        raise ValueError(f"{name} must be {above}, got {number:g}")
+    if name not in _WHOLE:
+        return number
+    if not number.is_integer():
+        raise ValueError(f"{name} must be a whole number, got {number:g}")
+    return int(value)

@@ -58,7 +58,8 @@ def as_array(x: Any) -> npt.NDArray[Any]:
     """A numeric array of two to four dimensions, judged by its type alone.
 
     The types of arrays and frames are public, like those of a typed file. Lists have none: their
-    cells are read one by one, and what is no number is NaN, lest one cell decide about all.
+    cells are read one by one, and what is no number is NaN, lest one cell decide about all. Lists
+    of images are refused, because whether they hold bytes or shares would be for a cell to say.
 
     Privacy: refuses by type and shape, never by a value.
     """
@@ -80,8 +81,10 @@ def as_array(x: Any) -> npt.NDArray[Any]:
 
 def _from_lists(x: list[Any]) -> npt.NDArray[Any]:
     cells = np.asarray(x, dtype=object)
-    if cells.ndim != 2:
-        return np.asarray(x) if cells.ndim > 2 else cells
+    if cells.ndim > 2:
+        raise TypeError("pass images as a numpy array, uint8 or float from 0 to 1, not as lists")
+    if cells.ndim < 2:
+        return cells
     plain = (int(v) if isinstance(v, bool | np.bool_) else v for v in cells.ravel().tolist())
     found, _ = numbers(pa.array([cell_text(value) for value in plain], pa.large_string()))
     return found.reshape(cells.shape)
