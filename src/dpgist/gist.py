@@ -254,6 +254,8 @@ def _released(
         mu_squared_units=int(header["mu_squared_units"]),
         n_rows=None if n_rows is None else int(n_rows),
     )
+    if not any(block.block.name == HEALTH for block in released.last.blocks):
+        raise ValueError("a release without its health counts")
     check_claim(released)
     return released
 
@@ -277,6 +279,8 @@ def _stage(
             raise ValueError(f"block {block.name!r:.40} must hold integers of shape {shape}")
         integers = values.astype(np.int64, copy=False)
         blocks.append(ReleasedBlock(block=block, values=integers, grid_noise_std=std))
+    if not any(block.block.name == COUNTS for block in blocks):
+        raise ValueError("a stage without its counts")
     return ReleasedStage(blocks=tuple(blocks), mu_squared_units=int(header["mu_squared_units"]))
 
 

@@ -279,6 +279,17 @@ def test_a_model_whose_noise_does_not_support_its_claim_is_refused(files, tmp_pa
         dg.read_model(forged_model(files, tmp_path / "forged.model", forge))
 
 
+@pytest.mark.parametrize("block", ["counts", "health"])
+def test_a_gist_that_lacks_what_every_release_has_is_refused(files, tmp_path, block):
+    payload, tensors = read_artefact(files / "good.gist", "gist")
+    for stage in payload["released"]["stages"]:
+        stage["blocks"] = [b for b in stage["blocks"] if b["block"]["name"] != block]
+    kept = {name: values for name, values in tensors.items() if not name.endswith(block)}
+    write_artefact(tmp_path / "less.gist", "gist", payload, kept)
+    with pytest.raises(dg.ArtefactError, match="not a gist"):
+        dg.read_gist(tmp_path / "less.gist")
+
+
 @pytest.mark.parametrize("value", [0.0, float("inf")])
 def test_noise_that_is_no_number_to_divide_by_is_refused(files, tmp_path, value):
     def change(gist):

@@ -44,7 +44,6 @@ _NO_MODEL = (
     IndexError,
     RuntimeError,
     ArithmeticError,  # of a noise that is zero or infinite
-    StopIteration,  # of a stage without its counts
 )
 
 

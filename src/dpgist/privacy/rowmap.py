@@ -38,8 +38,8 @@ class RowByRow(nn.Module):
     vmap shows the module one row at a time, so statistics over the block cannot exist; a module
     that draws random numbers is refused.
 
-    Privacy: makes a foreign map row-wise; that it does no I/O and keeps no Python state is
-    trusted.
+    Privacy: makes a foreign map row-wise; that it does no I/O, keeps no Python state and raises for
+    no row is trusted. (An error would end the pass, and show that there is such a row.)
     """
 
     def __init__(self, single_row_map: nn.Module) -> None:
