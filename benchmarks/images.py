@@ -234,9 +234,10 @@ def run_train(options: argparse.Namespace) -> None:
         append(options.out, {**known, "seed": seed, **result, "machine": machine(options)})
     runs = matching(options.out, known)
     scores = np.array([run["cnn_accuracy"] for run in runs])
+    spread = scores.std(ddof=1) if len(scores) > 1 else 0.0
     print(
         f"{known['data']}, epsilon {known['epsilon']:g}, {known['relation']}:"
-        f" CNN {100 * scores.mean():.2f} % +- {100 * scores.std():.2f} over {len(runs)} seeds"
+        f" CNN {100 * scores.mean():.2f} % +- {100 * spread:.2f} over {len(runs)} seeds"
     )
 
 
