@@ -4,6 +4,7 @@
     python benchmarks/images.py train mnist-1.gist --seeds 0 1 2 --test mnist-test.npz
     python benchmarks/images.py fid FOLDER --data mnist --test mnist-test.npz --inception FILE
     python benchmarks/images.py redraw MODELS FOLDER
+    python benchmarks/images.py real --data mnist
     python benchmarks/images.py twelve FOLDER --data mnist --test mnist-test.npz
     python benchmarks/images.py laptop --data mnist --epsilon 1 --folder NEW
     python benchmarks/images.py grid FOLDER/FILE.npz ... --out grid.png
@@ -19,7 +20,7 @@ it keeps the synthetic images there, and ``redraw`` makes them from models kept 
 trains the papers' 12 classifiers on kept images, one process each, and writes a file of its own
 (the slow four on 10,000 images, as in ``papers.py``); ``laptop`` times `dpgist synthesize` from
 images to images on this machine's processor, on a clock on the wall; ``grid`` shows kept images of
-each run. CIFAR-10 has to be prepared first: see ``cifar10.py``.
+each run; ``real`` scores the real training images, which set the mark. CIFAR-10 has to be prepared first: see ``cifar10.py``.
 
 The CNN is that of appendix F of
 "Functional Renyi Differential Privacy for Generative Modeling" (Jiang, Sun and Yu 2023), trained on
@@ -139,6 +140,12 @@ def main() -> None:
     laptop.add_argument("--seed", type=int, default=0, help="of the CNN")
     laptop.add_argument("--folder", type=Path, required=True, help="what synthesize will write")
     laptop.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/images_laptop.json")
+    real = commands.add_parser("real")
+    real.set_defaults(run=run_real)
+    real.add_argument("--data", choices=sorted(FOLDERS), required=True)
+    real.add_argument("--seed", type=int, default=0, help="of the CNN")
+    real.add_argument("--device", default="auto")
+    real.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/images_real.json")
     options = parser.parse_args()
     options.run(options)
 
@@ -308,6 +315,15 @@ def run_laptop(options: argparse.Namespace) -> None:
     run |= {"wall_s": seconds, "cpu_s": spent.ru_utime + spent.ru_stime, "peak_kb": spent.ru_maxrss}
     append(options.out, {**run, "cnn_accuracy": accuracy, "machine": describe()})
     print(f"{seconds / 60:.1f} minutes, CNN {100 * accuracy:.2f} % on real test images")
+
+
+def run_real(options: argparse.Namespace) -> None:
+    """Train the CNN on the real training images."""
+    train, test = (real_images(options.data, part) for part in ("train", "t10k"))
+    accuracy = cnn_accuracy(train, test, epochs=5, seed=options.seed, device=device_of(options))
+    run = {"data": options.data, "seed": options.seed, "rows": len(train[0])}
+    append(options.out, {**run, "cnn_accuracy": accuracy, "machine": describe()})
+    print(f"{options.data}: CNN {100 * accuracy:.2f} % trained on {len(train[0]):,} real images")
 
 
 def run_grid(options: argparse.Namespace) -> None:
