@@ -403,6 +403,29 @@ def test_a_classifier_that_is_not_installed_has_no_score_but_a_reason(tables, mo
     assert found.mean("roc_hard") == pytest.approx(np.mean(values))
 
 
+FLAT = dg.Schema(
+    name="flat",
+    columns=(dg.NumberColumn(name="x", min=-5.0, max=5.0), dg.BooleanColumn(name="y")),
+    label="y",
+)
+
+
+def flat_rows(n, seed, x=None):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=n).clip(-5, 5) if x is None else np.full(n, x)
+    return pa.table({"x": values, "y": rng.random(n) < 0.5})
+
+
+def test_predictions_that_are_no_numbers_have_no_score_whatever_the_order_of_the_rows():
+    test = flat_rows(300, seed=1)
+    for direction in ("ascending", "descending"):
+        ordered = test.sort_by([("y", direction)])
+        found = dg.evaluate(ordered, flat_rows(300, seed=2, x=1.0), FLAT, classifiers="twelve")
+        bayes = found.find("roc_auc", model="GNB")  # divides by a spread of 0
+        assert (bayes.value, bayes.why) == (None, "it predicts no numbers")
+        assert found.mean("roc_auc") == pytest.approx(0.5, abs=0.01)
+
+
 # --- the ledger -----------------------------------------------------------------------------
 
 

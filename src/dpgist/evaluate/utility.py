@@ -152,7 +152,7 @@ def _judge(
         predicted = fit_and_predict(
             classifier, _labelled(rows), tester.test, n_classes=tester.n_classes, seed=seed
         )
-    except DataError as error:  # a library that is not there
+    except DataError as error:  # a library that is not there, or no numbers
         return Judgement(why=str(error))
     except Exception as error:  # a classifier may fail on odd rows; its message could quote a cell
         return Judgement(why=f"the classifier could not be trained ({type(error).__name__})")
