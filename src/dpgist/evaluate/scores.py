@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -215,6 +215,27 @@ class Evaluation:
             "notes": list(self.notes),
             "seconds": round(self.seconds, 2),
         }
+
+
+def left_out_of_means(failed: Sequence[Sequence[str]], n_classifiers: int) -> tuple[str, ...]:
+    """The classifiers that no mean counts, so that means compare, by those that failed each source.
+
+    A source on which every classifier failed has no mean and decides nothing.
+
+    Privacy: names classifiers only.
+    """
+    some = [names for names in failed if len(names) < n_classifiers]
+    return tuple(dict.fromkeys(name for names in some for name in names))
+
+
+def mean_without(classifiers: Sequence[str]) -> str | None:
+    """What is to be said about a mean that leaves some classifiers out.
+
+    Privacy: names classifiers only.
+    """
+    if not classifiers:
+        return None
+    return f"the mean is without {', '.join(classifiers)}, as is that of every other kind of rows"
 
 
 def _in_order(found: Iterable[str], order: Iterable[str]) -> tuple[str, ...]:
