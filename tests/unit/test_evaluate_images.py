@@ -322,6 +322,17 @@ def test_the_effective_size_is_where_more_images_stop_helping():
     assert curve([10, 100, 1_000], [0.5, 0.695, 0.7]).effective_size(tolerance=0) == 1_000
 
 
+def test_sizes_at_which_nothing_could_be_trained_count_as_below_the_others():
+    holed = curve([60, 120, 300], [np.nan, 0.5, 0.8])
+    assert holed.effective_size() == 300
+    assert holed.size_for(0.4) == 120
+    assert 120 < holed.size_for(0.7) < 300
+    empty = curve([60, 120], [np.nan, np.nan])
+    for ask in (empty.effective_size, lambda: empty.size_for(0.5)):
+        with pytest.raises(ValueError, match="no size of this curve has an accuracy"):
+            ask()
+
+
 def test_parts_of_a_set_have_the_classes_in_equal_numbers():
     order = balanced_order(TRAIN[1], rng=rng())
     assert sorted(order) == list(range(240))
