@@ -6,7 +6,9 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from tests.made_gists import STRIPES, stripe_images
 
+import dpgist as dg
 from dpgist.errors import DataError
 from dpgist.evaluate import inception as inception_module
 from dpgist.evaluate.cnn import cnn_accuracy, cnn_guesses
@@ -222,6 +224,57 @@ def test_a_missing_or_broken_network_file_is_explained_and_the_rest_computed(tmp
         assert word in found.find("kid").why
         assert str(tmp_path) not in found.find("kid").why
         assert found.mean("accuracy") > 0.9
+
+
+class Wrong(torch.nn.Module):
+    """Takes (n, 5); images of 299 x 299 are none."""
+
+    def forward(self, x):
+        return x.flatten(1) @ torch.ones(5, 3)
+
+
+class NotANumber(torch.nn.Module):
+    def forward(self, x):
+        return x[:, :, 0, 0] * float("nan")
+
+
+class DarkOnly(torch.nn.Module):
+    """Has features of black images alone."""
+
+    def forward(self, x):
+        return torch.log(-x[:, 0, :3, 0])
+
+
+def script_of(network, path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.script(network).save(str(path))
+    return path
+
+
+@pytest.mark.parametrize("network", [Wrong(), NotANumber()])
+def test_a_network_that_makes_no_features_is_refused_before_the_look(network, tmp_path):
+    path = script_of(network, tmp_path / "other.pt")
+    ledger = dg.Ledger.create(
+        tmp_path / "l.ledger", name="stripes", epsilon=1, delta=1e-6, relation="add_remove"
+    )
+    before = len(ledger.entries())
+    with pytest.raises(DataError, match=r"the network in other\.pt makes no features"):
+        dg.evaluate(stripe_images(9), stripe_images(9), STRIPES, inception=path, ledger=ledger)
+    assert len(ledger.entries()) == before
+    found = evaluated({"synthetic": FEW}, FEW_TEST, models=("GNB",), inception=path)
+    assert "makes no features" in found.find("fid").why
+    assert found.mean("accuracy") > 0.9
+
+
+def test_a_network_that_fails_on_some_images_costs_their_distances_alone(tmp_path):
+    path, dark = script_of(DarkOnly(), tmp_path / "dark.pt"), (FEW[0] * 0, FEW[1])
+    sets = {"synthetic": (FEW[0] * 0 + 255, FEW[1]), "real": dark}
+    found = evaluated(sets, (dark[0][:50], FEW_TEST[1]), models=("GNB",), inception=path)
+    for metric in ("fid", "kid"):
+        score = found.find(metric)
+        assert (score.value, score.why) == (None, "the Inception network failed on these images")
+        assert found.find(metric, source="real").value == pytest.approx(0.0)
 
 
 def refuses(_):
