@@ -371,6 +371,19 @@ def test_a_group_that_the_rows_lack_is_as_far_off_as_can_be(tables):
     worst = found.worst_group("tv2")
     assert (worst.group, worst.value) == ("sex=male", 1.0)
     assert "no synthetic rows" in worst.why
+    boxes = found.worst_group("range_queries")
+    assert boxes.group == "sex=male"
+    assert 0 < boxes.value < 1
+
+
+def test_a_group_that_the_rows_lack_is_named_worst_where_it_has_no_score_too(tables):
+    women = tables["again"].filter(pc.equal(tables["again"]["sex"], "female"))
+    found = evaluated(tables, women, groups=("sex",))
+    for metric in ("mmd", "correlation", "cramers_v"):
+        worst = found.worst_group(metric)
+        assert (worst.group, worst.value) == ("sex=male", None)
+    lines = [line.split() for line in found.table().splitlines()]
+    assert any(line[:3] == ["MMD²", "↓", "sex=male"] and "no" in line for line in lines)
 
 
 @pytest.mark.parametrize("groups", [("height",), ("readmitted",), ("sex", "sex")])

@@ -143,9 +143,9 @@ class RangeQuery:
     inside: tuple[tuple[str, Mask], ...]
 
     def share(self, codes: Mapping[str, Codes]) -> float:
-        """The share of rows in the box."""
+        """The share of rows in the box; 0 of no rows."""
         member: Mask = np.logical_and.reduce([mask[codes[name]] for name, mask in self.inside])
-        return float(member.mean())
+        return float(member.mean()) if len(member) else 0.0
 
 
 def range_queries(

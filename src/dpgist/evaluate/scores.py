@@ -30,6 +30,14 @@ class Metric:
     family: Literal["utility", "fidelity", "illustration"]
 
 
+def no_rows_in_group(source: str) -> str:
+    """Why a group that the rows lack altogether has no score.
+
+    Privacy: public words.
+    """
+    return f"there are no {source} rows in this group"
+
+
 def _metric(
     title: str, better: Literal["high", "low"], means: str, family: Any = "fidelity"
 ) -> Metric:
@@ -132,6 +140,11 @@ class Score:
     group: str | None = None
     why: str | None = None
 
+    @property
+    def is_lacking(self) -> bool:
+        """Whether there is no value because the rows lack the group altogether."""
+        return self.value is None and self.why == no_rows_in_group(self.source)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
@@ -165,16 +178,20 @@ class Evaluation:
         return float("nan") if found is None or found.value is None else found.value
 
     def worst_group(self, metric: str, source: str = "synthetic") -> Score | None:
-        """The group whose score is worst, or None if no group has one."""
-        having = [
+        """The group whose score is worst, or None if no group has one.
+
+        A group that the rows lack altogether is worse than any, with a value or, where there is
+        nothing to compute one from, without.
+        """
+        mine = [
             s
             for s in self.scores
-            if (s.metric, s.source, s.model) == (metric, source, None)
-            and s.group is not None
-            and s.value is not None
+            if (s.metric, s.source, s.model) == (metric, source, None) and s.group is not None
         ]
+        lacking = next((s for s in mine if s.is_lacking), None)
+        having = [s for s in mine if s.value is not None]
         sign = 1.0 if METRICS[metric].better == "high" else -1.0
-        return min(having, key=lambda s: sign * (s.value or 0.0), default=None)
+        return lacking or min(having, key=lambda s: sign * (s.value or 0.0), default=None)
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -100,6 +100,8 @@ def _arrow(metric: str) -> str:
 
 
 def _number(score: Score | None) -> str:
+    if score is not None and score.is_lacking:
+        return "no rows"
     if score is None or score.value is None:
         return "-"
     return _digits(score.value)
