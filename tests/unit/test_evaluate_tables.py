@@ -14,6 +14,7 @@ from tests.made_gists import STRIPES, stripe_images
 import dpgist as dg
 from dpgist import scoring
 from dpgist.demo.patients import SCHEMA, simulate
+from dpgist.evaluate.groups import make_groups
 from dpgist.evaluate.scores import METRICS, STAMP, Evaluation, Score
 from dpgist.evaluate.table import read_rows
 from dpgist.evaluate.tables import fidelity_scores
@@ -356,6 +357,9 @@ def test_cells_that_break_the_schema_are_counted_by_column(tables):
     (said,) = [note for note in found.notes if "'age'" in note]
     assert "1 cell" in said
     assert "4242" not in found.table() + json.dumps(found.to_dict())
+    ages[1] = 4242
+    found = evaluated(tables, tables["again"].set_column(0, "age", pa.array(ages)))
+    assert any(note.endswith("2 cells break the schema, corrected") for note in found.notes)
 
 
 def test_a_schema_without_a_label_is_scored_by_likeness_alone(tables):
@@ -384,6 +388,30 @@ def test_a_group_that_the_rows_lack_is_named_worst_where_it_has_no_score_too(tab
         assert (worst.group, worst.value) == ("sex=male", None)
     lines = [line.split() for line in found.table().splitlines()]
     assert any(line[:3] == ["MMD²", "↓", "sex=male"] and "no" in line for line in lines)
+
+
+def group_sizes(column, values):
+    schema = dg.Schema(name="numbers", columns=(column,))
+    rows = read_rows(pa.table({column.name: values}), schema)
+    return {group.name: int(group.of(rows).sum()) for group in make_groups(rows, [column.name])}
+
+
+def test_groups_of_numbers_are_named_by_the_values_they_hold():
+    whole = dg.IntegerColumn(name="n", min=0, max=9, nullable=True)
+    found = group_sizes(whole, [0] * 4 + [1, 2, 3, 4, 5, None])
+    assert found == {"n=0": 4, "n=1..2": 2, "n>=3": 3, "n=(null)": 1}
+    steps = dg.NumberColumn(name="x", min=0.0, max=2.0, decimals=1)
+    tenths = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    assert list(group_sizes(steps, tenths)) == ["x<0.2", "x=0.2..0.3", "x=0.4..0.5", "x>=0.6"]
+    free = dg.NumberColumn(name="x", min=0.0, max=2.0)
+    assert list(group_sizes(free, tenths)) == ["x<0.2", "x=0.2..<0.4", "x=0.4..<0.6", "x>=0.6"]
+    days = dg.DateColumn(name="day", min="2024-01-01", max="2024-12-31")
+    dates = [f"2024-01-{day:02}" for day in range(1, 9)]
+    assert "day=2024-01-02..2024-01-03" in group_sizes(days, dates)
+
+
+def test_the_l1_distance_claims_all_pairs_only_where_it_takes_them():
+    assert "all pairs" not in METRICS["tv2_l1"].means
 
 
 @pytest.mark.parametrize("groups", [("height",), ("readmitted",), ("sex", "sex")])

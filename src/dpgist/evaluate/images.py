@@ -56,9 +56,10 @@ def score_images(
     Returns:
         For every set the accuracy of each model and their mean (``model`` None), over all test
         images and for each class (``group`` "class=..."), with 95 % intervals over the test
-        images; and the distances. The interval of LeNet FID is two standard deviations over
-        bootstraps; that of KID holds 95 % of the random subsets, and is wider than the error of
-        their mean.
+        images; and the distances. A set of one class, which is not scored as a table, has the
+        score of always guessing it, and says so. The interval of LeNet FID is two standard
+        deviations over bootstraps; that of KID holds 95 % of the random subsets, and is wider than
+        the error of their mean.
 
     Privacy: reads real rows without noise; outside the guarantee.
     """
@@ -128,7 +129,9 @@ def _accuracies(
         if name not in left_out:
             averaged.append(right)
     if averaged:
-        why = mean_without(left_out)
+        whys = {found.why for found in guesses.values()}
+        shared = whys.pop() if len(whys) == 1 else None
+        why = mean_without(left_out) or shared
         yield from _by_class(task, source, None, np.mean(averaged, axis=0), why=why)
 
 

@@ -23,7 +23,7 @@ N_BINS = 20
 MOST_SUBSETS = 500
 """More sets of columns than this are sampled."""
 MOST_PAIRS = 5000
-"""The same for the L1 distance of pairs, which shall be that of all of them."""
+"""The same for the L1 distance of pairs, which is that of all of them up to 100 columns."""
 N_QUERIES = 1000
 _DENSE_CELLS = 2**20
 

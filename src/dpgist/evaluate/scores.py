@@ -88,7 +88,12 @@ METRICS: dict[str, Metric] = {
     "tv2": _metric("TV 2", "low", "mean total variation of the pairs of columns (0 to 1)"),
     "tv3": _metric("TV 3", "low", "mean total variation of the triples of columns (0 to 1)"),
     "tv4": _metric("TV 4", "low", "mean total variation of four columns at once (0 to 1)"),
-    "tv2_l1": _metric("L1 2", "low", "mean L1 distance of all pairs of columns: twice TV 2"),
+    "tv2_l1": _metric(
+        "L1 2",
+        "low",
+        "mean L1 distance of pairs of columns (0 to 2), twice their total variation; of up to "
+        "5,000 pairs, where TV 2 takes up to 500",
+    ),
     "range_queries": _metric(
         "ranges", "low", "mean error of the share of rows in 1,000 random boxes over three columns"
     ),
