@@ -7,7 +7,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from dpgist.evaluate.groups import FEWEST_ROWS
 from dpgist.evaluate.scores import METRICS, Evaluation, Score
+from dpgist.evaluate.text import reasons
 from dpgist.plots import REAL, SYNTHETIC
 from dpgist.report import outside_figures
 from dpgist.report.comparison_page import comparison_context
@@ -63,7 +65,8 @@ def outside_context(outside: Outside | None, schema: Schema) -> dict[str, Any] |
         "models": _models(evaluation),
         "groups": _groups(evaluation),
         "colours": {"real": REAL, "synthetic": SYNTHETIC},
-        "notes": [*outside.notes, *evaluation.notes, *_missing(evaluation)],
+        "notes": [*outside.notes, *evaluation.notes, *reasons(evaluation)],
+        "fewest": FEWEST_ROWS,
         **comparison_context(outside, schema),
     }
 
@@ -202,15 +205,3 @@ def _group_row(evaluation: Evaluation, metric: str, group: str, sign: float) -> 
     own, real = values.get("synthetic"), values.get("real")
     lost = "–" if own is None or real is None else f"{sign * (real - own):+.3f}"
     return {"name": group, "cells": cells, "lost": lost}
-
-
-def _missing(evaluation: Evaluation) -> list[str]:
-    """What could not be computed and why, each reason once."""
-    reasons: dict[str, list[str]] = {}
-    for score in evaluation.scores:
-        if score.value is None and score.why and score.group is None:
-            title = METRICS[score.metric].title if score.metric in METRICS else score.metric
-            names = reasons.setdefault(score.why, [])
-            if title not in names:
-                names.append(title)
-    return [f"{', '.join(names)}: not computed, {why}" for why, names in reasons.items()]
