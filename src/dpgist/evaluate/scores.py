@@ -44,6 +44,10 @@ def _metric(
     return Metric(title=title, better=better, means=means, family=family)
 
 
+_SUBSETS = (
+    ": mean of 100 random subsets, and the middle 95 % of them, which is wider than the error of "
+    "the mean"
+)
 METRICS: dict[str, Metric] = {
     "roc_auc": _metric(
         "ROC AUC",
@@ -117,9 +121,18 @@ METRICS: dict[str, Metric] = {
         "illustration",
     ),
     "fid": _metric("FID", "low", "Fréchet distance of Inception features"),
-    "kid": _metric("KID", "low", "kernel distance of Inception features"),
-    "lenet_fid": _metric("LeNet FID", "low", "Fréchet distance of LeNet features, as PEARL has it"),
-    "lenet_kid": _metric("LeNet KID", "low", "kernel distance of LeNet features, as PEARL has it"),
+    "kid": _metric("KID", "low", f"kernel distance of Inception features{_SUBSETS}"),
+    "lenet_fid": _metric(
+        "LeNet FID",
+        "low",
+        "Fréchet distance of LeNet features, as PEARL has it: mean of 10 bootstraps, and two of "
+        "their standard deviations either way",
+    ),
+    "lenet_kid": _metric(
+        "LeNet KID",
+        "low",
+        f"kernel distance of LeNet features, as PEARL has it{_SUBSETS}",
+    ),
 }
 
 
@@ -129,9 +142,10 @@ class Score:
 
     ``source`` is "synthetic" or a reference: "real" (training rows), "independent" (columns drawn
     one by one from noisy counts of the same budget) or "noise" (the same method on no rows).
-    ``low`` and ``high`` are a 95 % interval over the test rows. ``model`` is the classifier, None
-    for a mean over classifiers or a score without any. ``group`` is like "sex=Female", None for
-    everyone. Where ``value`` is None, ``why`` says why.
+    ``low`` and ``high`` are a 95 % interval over the test rows; of LeNet FID and of KID, the
+    spread that :data:`METRICS` names. ``model`` is the classifier, None for a mean over classifiers
+    or a score without any. ``group`` is like "sex=Female", None for everyone. Where ``value`` is
+    None, ``why`` says why.
 
     Privacy: computed from real rows without noise; outside the guarantee.
     """

@@ -37,6 +37,8 @@ _TITLES = {
     "accuracy": "Accuracy",
 }
 """Where the page has room for more words than a terminal."""
+_SPREAD = ("kid", "lenet_fid", "lenet_kid")
+"""Scores whose brackets hold something else than an interval over the test rows."""
 _REFERENCES = {
     "real": "real: the private training rows themselves, what no synthetic rows can be expected to "
     "beat",
@@ -61,6 +63,7 @@ def outside_context(outside: Outside | None, schema: Schema) -> dict[str, Any] |
         "references": _references(evaluation),
         "score_panels": list(_score_panels(evaluation)),
         "sources": evaluation.sources,
+        "interval_words": _interval_words(evaluation),
         "score_rows": list(_score_rows(evaluation)),
         "models": _models(evaluation),
         "groups": _groups(evaluation),
@@ -140,6 +143,15 @@ def _interval(score: Score) -> str:
     if score.low is None or score.high is None:
         return ""
     return f" [{score_text(score.low)}, {score_text(score.high)}]"
+
+
+def _interval_words(evaluation: Evaluation) -> str:
+    words = "All scores; in brackets a 95 % interval over the real test rows"
+    spread = [name for name in _SPREAD if name in evaluation.metrics]
+    if not spread:
+        return words
+    titles = ", ".join(title_of(name) for name in spread)
+    return f"{words}, but of {titles} the spread that their lines name"
 
 
 def _models(evaluation: Evaluation) -> dict[str, Any] | None:
