@@ -11,13 +11,16 @@ from tests.made_gists import MIXED, STRIPES, gist_of, mixed_table, stripe_images
 
 from dpgist import Training, train
 from dpgist.errors import DataError
+from dpgist.evaluate.compare import compare_tables
 from dpgist.evaluate.scores import METRICS, Evaluation, Score
 from dpgist.methods import Merf
 from dpgist.privacy.ledger import Ledger
 from dpgist.report import Against, outside, write_report
+from dpgist.report.comparison_page import _ends
 from dpgist.report.outside import Outside
 from dpgist.report.outside_advice import advise_outside
 from dpgist.report.outside_page import outside_context
+from dpgist.schema import DateColumn, IntegerColumn, NumberColumn, Schema
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +161,36 @@ def test_notes_say_which_classifier_failed_on_which_rows(folder):
     )
     page = outside_context(replace(content.outside, evaluation=found), MIXED)
     assert "GNB: real rows: it predicts no numbers" in page["notes"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "ends"),
+    [
+        (NumberColumn(name="x", min=0.0, max=90.0, decimals=1), (2.0, 60.7), ("2.0", "60.7")),
+        (IntegerColumn(name="x", min=0, max=1000), (0, 100), ("0", "100")),
+        (IntegerColumn(name="x", min=0, max=10**8), (7, 12_345_678), ("7", "12345678")),
+        (
+            DateColumn(name="x", min="2020-01-01", max="2024-12-31"),
+            ("2020-02-01", "2023-03-04"),
+            ("2020-02-01", "2023-03-04"),
+        ),
+        (IntegerColumn(name="x", min=3, max=9, nullable=True), (None, None), ("3", "9")),
+    ],
+)
+def test_the_ends_under_a_column_are_values_that_a_cell_can_have(column, values, ends):
+    schema = Schema(name="one", columns=(column,))
+    kind = pa.int64() if values[0] is None else None
+    table = pa.table({"x": pa.array(values, kind)})
+    (shares,) = compare_tables(table, table, schema).columns
+    assert _ends(shares, schema) == ends
+
+
+def test_brackets_that_hold_no_interval_over_test_rows_are_named():
+    plain, lenet = (scored(name, synthetic=1.0) for name in ("roc_auc", "lenet_fid"))
+    assert outside_context(plain, STRIPES)["interval_words"].endswith("over the real test rows")
+    assert "but of LeNet FID the spread" in outside_context(lenet, STRIPES)["interval_words"]
+    assert "bootstraps" in METRICS["lenet_fid"].means
+    assert "random subsets" in METRICS["lenet_kid"].means
 
 
 # --- advice ---------------------------------------------------------------------------------
