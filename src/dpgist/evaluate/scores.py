@@ -95,8 +95,8 @@ METRICS: dict[str, Metric] = {
     "tv2_l1": _metric(
         "L1 2",
         "low",
-        "mean L1 distance of pairs of columns (0 to 2), twice their total variation; of up to "
-        "5,000 pairs, where TV 2 takes up to 500",
+        "mean L1 distance of pairs of columns (0 to 2), twice their total variation; taken of up "
+        "to 5,000 pairs, the total variation itself of up to 500",
     ),
     "range_queries": _metric(
         "ranges", "low", "mean error of the share of rows in 1,000 random boxes over three columns"
