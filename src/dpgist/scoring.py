@@ -74,7 +74,8 @@ def score(
     started = time.perf_counter()
     check_group_columns(schema, groups)
     classifier_set(classifiers)  # refuses a name that is none
-    _refuse_missing(inception)
+    if inception is not None:
+        _refuse_unfit(inception, schema)
     if schema.image is not None:
         scores, notes = _score_images(
             given, schema, classifiers, inception, before_looking, progress, rng
@@ -87,10 +88,18 @@ def score(
     return Evaluation(scores=scores, notes=notes, seconds=seconds)
 
 
-def _refuse_missing(inception: Path | None) -> None:
-    """Found only after the look, a misspelt name would cost another look."""
-    if inception is not None and not inception.is_file():
+def _refuse_unfit(inception: Path, schema: Schema) -> None:
+    """Found only after the look, a misspelt name or another network would cost another look."""
+    if not inception.is_file():
         raise DataError(f"there is no Inception file {inception}; check the path, or name none")
+    if schema.image is not None:
+        from dpgist.evaluate.inception import load_inception  # torch networks: not for tables
+
+        load_inception(inception, device=_device())
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 _Found = tuple[tuple[Score, ...], tuple[str, ...]]
@@ -181,7 +190,7 @@ def _score_images(
         models=THREE if classifiers == "three" else TWELVE,
         inception=inception,
         lenet=classifiers == "twelve",
-        device="cuda" if torch.cuda.is_available() else "cpu",
+        device=_device(),
         progress=progress,
         rng=rng,
     )

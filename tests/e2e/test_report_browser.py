@@ -134,6 +134,21 @@ def test_everything_is_drawn_and_nothing_sticks_out_or_overlaps(pages, open_file
     assert page.clashes() == []
 
 
+_CUT_CELLS = """[...document.querySelectorAll('table.drawn td')].filter(cell => {
+  const text = cell.textContent, range = document.createRange();
+  range.selectNodeContents(cell);
+  return /^[^ ]{1,13}$/.test(text) && range.getClientRects().length > 1;
+}).map(cell => cell.textContent)"""
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 800])
+def test_no_number_or_short_word_of_the_synthetic_rows_is_cut(pages, open_file, width):
+    page = open_file(pages["outside"])
+    page.resize(width)
+    assert page.ask("document.querySelectorAll('table.drawn td').length") == 25
+    assert page.ask(_CUT_CELLS) == []
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_report_can_be_printed(pages, open_file, name):
     assert open_file(pages[name]).printed().startswith(b"%PDF")

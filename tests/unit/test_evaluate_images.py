@@ -6,7 +6,9 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from tests.made_gists import STRIPES, stripe_images
 
+import dpgist as dg
 from dpgist.errors import DataError
 from dpgist.evaluate import inception as inception_module
 from dpgist.evaluate.cnn import cnn_accuracy, cnn_guesses
@@ -125,7 +127,8 @@ def test_one_class_or_no_rows_are_scored_as_far_as_possible():
     none = TRAIN[0][:0], TRAIN[1][:0]
     found = evaluated({"synthetic": one, "real": none}, models=("LDA", "CNN"), lenet=True)
     assert found.mean("accuracy") == pytest.approx(np.mean(TEST[1] == 1))
-    assert "one class" in found.find("accuracy", model="LDA").why
+    for model in ("LDA", None):
+        assert "one class" in found.find("accuracy", model=model).why
     assert found.find("accuracy", model="CNN", source="real").why == "no rows to train on"
     assert found.find("lenet_fid", source="real").value is None
     assert found.find("lenet_fid").value > 0
@@ -133,12 +136,15 @@ def test_one_class_or_no_rows_are_scored_as_far_as_possible():
     assert all(score.value is None and score.why for score in empty.scores)
 
 
-def test_what_cannot_be_fitted_is_left_out_of_the_mean_by_name():
+def test_what_cannot_be_fitted_on_some_images_is_left_out_of_every_mean_by_name():
     flat = np.zeros_like(TRAIN[0]), TRAIN[1]
-    found = evaluated({"synthetic": flat}, models=("LDA", "DT"))
+    found = evaluated({"synthetic": flat, "real": TRAIN}, models=("LDA", "DT"))
     assert found.find("accuracy", model="LDA").value is None
-    assert found.find("accuracy").why == "without LDA"
-    assert found.mean("accuracy") == found.find("accuracy", model="DT").value
+    assert found.find("accuracy", model="LDA", source="real").value > 0.9
+    for source in ("synthetic", "real"):
+        mean = found.find("accuracy", source=source)
+        assert "without LDA" in mean.why
+        assert mean.value == found.find("accuracy", model="DT", source=source).value
 
 
 def test_without_xgboost_the_other_classifiers_are_scored(monkeypatch):
@@ -219,6 +225,57 @@ def test_a_missing_or_broken_network_file_is_explained_and_the_rest_computed(tmp
         assert word in found.find("kid").why
         assert str(tmp_path) not in found.find("kid").why
         assert found.mean("accuracy") > 0.9
+
+
+class Wrong(torch.nn.Module):
+    """Takes (n, 5); images of 299 x 299 are none."""
+
+    def forward(self, x):
+        return x.flatten(1) @ torch.ones(5, 3)
+
+
+class NotANumber(torch.nn.Module):
+    def forward(self, x):
+        return x[:, :, 0, 0] * float("nan")
+
+
+class DarkOnly(torch.nn.Module):
+    """Has features of black images alone."""
+
+    def forward(self, x):
+        return torch.log(-x[:, 0, :3, 0])
+
+
+def script_of(network, path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.script(network).save(str(path))
+    return path
+
+
+@pytest.mark.parametrize("network", [Wrong(), NotANumber()])
+def test_a_network_that_makes_no_features_is_refused_before_the_look(network, tmp_path):
+    path = script_of(network, tmp_path / "other.pt")
+    ledger = dg.Ledger.create(
+        tmp_path / "l.ledger", name="stripes", epsilon=1, delta=1e-6, relation="add_remove"
+    )
+    before = len(ledger.entries())
+    with pytest.raises(DataError, match=r"the network in other\.pt makes no features"):
+        dg.evaluate(stripe_images(9), stripe_images(9), STRIPES, inception=path, ledger=ledger)
+    assert len(ledger.entries()) == before
+    found = evaluated({"synthetic": FEW}, FEW_TEST, models=("GNB",), inception=path)
+    assert "makes no features" in found.find("fid").why
+    assert found.mean("accuracy") > 0.9
+
+
+def test_a_network_that_fails_on_some_images_costs_their_distances_alone(tmp_path):
+    path, dark = script_of(DarkOnly(), tmp_path / "dark.pt"), (FEW[0] * 0, FEW[1])
+    sets = {"synthetic": (FEW[0] * 0 + 255, FEW[1]), "real": dark}
+    found = evaluated(sets, (dark[0][:50], FEW_TEST[1]), models=("GNB",), inception=path)
+    for metric in ("fid", "kid"):
+        score = found.find(metric)
+        assert (score.value, score.why) == (None, "the Inception network failed on these images")
+        assert found.find(metric, source="real").value == pytest.approx(0.0)
 
 
 def refuses(_):
@@ -317,6 +374,17 @@ def test_the_effective_size_is_where_more_images_stop_helping():
     assert curve([10, 100, 1_000], [0.5, 0.695, 0.7]).effective_size() == 100
     assert curve([10, 100, 1_000], [0.5, 0.6, 0.7]).effective_size() == 1_000
     assert curve([10, 100, 1_000], [0.5, 0.695, 0.7]).effective_size(tolerance=0) == 1_000
+
+
+def test_sizes_at_which_nothing_could_be_trained_count_as_below_the_others():
+    holed = curve([60, 120, 300], [np.nan, 0.5, 0.8])
+    assert holed.effective_size() == 300
+    assert holed.size_for(0.4) == 120
+    assert 120 < holed.size_for(0.7) < 300
+    empty = curve([60, 120], [np.nan, np.nan])
+    for ask in (empty.effective_size, lambda: empty.size_for(0.5)):
+        with pytest.raises(ValueError, match="no size of this curve has an accuracy"):
+            ask()
 
 
 def test_parts_of_a_set_have_the_classes_in_equal_numbers():

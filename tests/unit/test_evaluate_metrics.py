@@ -171,7 +171,7 @@ def test_range_queries_are_boxes_over_three_columns_without_nulls():
     bins = Bins(
         edges={},
         sizes={"a": 6, "b": 4, "c": 5, "d": 3},
-        ordered={"a": True, "b": True, "c": False, "d": True},
+        ordered={"a": 5, "b": 3, "c": 0, "d": 2},
     )
     queries = range_queries(bins, rng=np.random.default_rng(0))
     assert len(queries) == 1000
@@ -181,7 +181,21 @@ def test_range_queries_are_boxes_over_three_columns_without_nulls():
             if bins.ordered[name]:
                 chosen = np.flatnonzero(inside)
                 assert len(chosen) == chosen[-1] - chosen[0] + 1
-                assert chosen[-1] < bins.sizes[name] - 1
+                assert chosen[-1] < bins.ordered[name]
+
+
+def test_no_range_of_ordered_values_holds_null_or_what_is_undeclared():
+    stage = CategoryColumn(
+        name="stage", values=("i", "ii"), ordered=True, nullable=True, other="later"
+    )
+    schema = Schema(name="stages", columns=(stage, *TWO.columns))
+    rows = rows_of(schema, stage=["i", "ii", None], colour=["red"] * 3, size=["s"] * 3)
+    bins = quantile_bins(rows)
+    queries = range_queries(bins, n_queries=50, rng=np.random.default_rng(0))
+    masks = [inside for query in queries for name, inside in query.inside if name == "stage"]
+    assert option_names(stage)[2:] == ("(null)", "later")
+    assert not any(mask[2:].any() for mask in masks)
+    assert all(mask.any() for mask in masks)
 
 
 # --- dependence -----------------------------------------------------------------------------
@@ -231,6 +245,22 @@ def test_mmd_is_about_zero_for_the_same_kind_of_rows_and_not_for_others():
     far = mmd_squared(real, drawn(6.0), rng=rng, most=1000)
     assert abs(same) < 2e-3
     assert far > 0.01
+
+
+def test_the_order_of_real_rows_does_not_decide_about_mmd():
+    rng = np.random.default_rng(6)
+
+    def drawn(low, high):
+        x = np.repeat([low, high], 2000) + rng.normal(0, 0.01, 4000)
+        return pa.table({"x": x, "y": np.zeros(4000), "good": np.ones(4000, bool)})
+
+    real, other = drawn(1.0, 9.0), read_rows(drawn(1.2, 8.8), NUMBERS)
+    mixed = real.take(rng.permutation(4000))
+    found = [
+        mmd_squared(read_rows(table, NUMBERS), other, rng=np.random.default_rng(0), most=4000)
+        for table in (real, mixed)
+    ]
+    assert found[0] == pytest.approx(found[1], rel=0.2)
 
 
 def test_the_nearest_record_of_a_copy_is_the_row_itself():

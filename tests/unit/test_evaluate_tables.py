@@ -14,6 +14,7 @@ from tests.made_gists import STRIPES, stripe_images
 import dpgist as dg
 from dpgist import scoring
 from dpgist.demo.patients import SCHEMA, simulate
+from dpgist.evaluate.groups import make_groups
 from dpgist.evaluate.scores import METRICS, STAMP, Evaluation, Score
 from dpgist.evaluate.table import read_rows
 from dpgist.evaluate.tables import fidelity_scores
@@ -356,6 +357,9 @@ def test_cells_that_break_the_schema_are_counted_by_column(tables):
     (said,) = [note for note in found.notes if "'age'" in note]
     assert "1 cell" in said
     assert "4242" not in found.table() + json.dumps(found.to_dict())
+    ages[1] = 4242
+    found = evaluated(tables, tables["again"].set_column(0, "age", pa.array(ages)))
+    assert any(note.endswith("2 cells break the schema, corrected") for note in found.notes)
 
 
 def test_a_schema_without_a_label_is_scored_by_likeness_alone(tables):
@@ -371,6 +375,43 @@ def test_a_group_that_the_rows_lack_is_as_far_off_as_can_be(tables):
     worst = found.worst_group("tv2")
     assert (worst.group, worst.value) == ("sex=male", 1.0)
     assert "no synthetic rows" in worst.why
+    boxes = found.worst_group("range_queries")
+    assert boxes.group == "sex=male"
+    assert 0 < boxes.value < 1
+
+
+def test_a_group_that_the_rows_lack_is_named_worst_where_it_has_no_score_too(tables):
+    women = tables["again"].filter(pc.equal(tables["again"]["sex"], "female"))
+    found = evaluated(tables, women, groups=("sex",))
+    for metric in ("mmd", "correlation", "cramers_v"):
+        worst = found.worst_group(metric)
+        assert (worst.group, worst.value) == ("sex=male", None)
+    lines = [line.split() for line in found.table().splitlines()]
+    assert any(line[:3] == ["MMD²", "↓", "sex=male"] and "no" in line for line in lines)
+
+
+def group_sizes(column, values):
+    schema = dg.Schema(name="numbers", columns=(column,))
+    rows = read_rows(pa.table({column.name: values}), schema)
+    return {group.name: int(group.of(rows).sum()) for group in make_groups(rows, [column.name])}
+
+
+def test_groups_of_numbers_are_named_by_the_values_they_hold():
+    whole = dg.IntegerColumn(name="n", min=0, max=9, nullable=True)
+    found = group_sizes(whole, [0] * 4 + [1, 2, 3, 4, 5, None])
+    assert found == {"n=0": 4, "n=1..2": 2, "n>=3": 3, "n=(null)": 1}
+    steps = dg.NumberColumn(name="x", min=0.0, max=2.0, decimals=1)
+    tenths = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    assert list(group_sizes(steps, tenths)) == ["x<0.2", "x=0.2..0.3", "x=0.4..0.5", "x>=0.6"]
+    free = dg.NumberColumn(name="x", min=0.0, max=2.0)
+    assert list(group_sizes(free, tenths)) == ["x<0.2", "x=0.2..<0.4", "x=0.4..<0.6", "x>=0.6"]
+    days = dg.DateColumn(name="day", min="2024-01-01", max="2024-12-31")
+    dates = [f"2024-01-{day:02}" for day in range(1, 9)]
+    assert "day=2024-01-02..2024-01-03" in group_sizes(days, dates)
+
+
+def test_the_l1_distance_claims_all_pairs_only_where_it_takes_them():
+    assert "all pairs" not in METRICS["tv2_l1"].means
 
 
 @pytest.mark.parametrize("groups", [("height",), ("readmitted",), ("sex", "sex")])
@@ -398,9 +439,65 @@ def test_a_classifier_that_is_not_installed_has_no_score_but_a_reason(tables, mo
     score = found.find("roc_hard", model="XGB")
     assert score.value is None
     assert "pip install 'dpgist[evaluate]'" in score.why
-    assert found.find("roc_hard").why == "without XGB"
+    assert found.find("roc_hard").why.startswith("the mean is without XGB")
     values = [found.find("roc_hard", model=name).value for name in found.models if name != "XGB"]
     assert found.mean("roc_hard") == pytest.approx(np.mean(values))
+
+
+FLAT = dg.Schema(
+    name="flat",
+    columns=(dg.NumberColumn(name="x", min=-5.0, max=5.0), dg.BooleanColumn(name="y")),
+    label="y",
+)
+
+
+def flat_rows(n, seed, x=None):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=n).clip(-5, 5) if x is None else np.full(n, x)
+    return pa.table({"x": values, "y": rng.random(n) < 0.5})
+
+
+def test_predictions_that_are_no_numbers_have_no_score_whatever_the_order_of_the_rows():
+    test = flat_rows(300, seed=1)
+    for direction in ("ascending", "descending"):
+        ordered = test.sort_by([("y", direction)])
+        found = dg.evaluate(ordered, flat_rows(300, seed=2, x=1.0), FLAT, classifiers="twelve")
+        bayes = found.find("roc_auc", model="GNB")  # divides by a spread of 0
+        assert (bayes.value, bayes.why) == (None, "it predicts no numbers")
+        assert found.mean("roc_auc") == pytest.approx(0.5, abs=0.01)
+
+
+def test_means_of_all_kinds_of_rows_are_over_the_same_classifiers():
+    train, test = flat_rows(300, seed=2), flat_rows(300, seed=1)
+    constant = flat_rows(300, seed=3, x=1.0)
+    found = dg.evaluate(test, constant, FLAT, train=train, classifiers="twelve", groups=("x",))
+    assert found.find("roc_auc", model="GNB", source="real").value is not None
+    kept = [name for name in found.models if found.find("roc_auc", model=name).value is not None]
+    assert "GNB" not in kept
+    for source in ("synthetic", "real"):
+        mean = found.find("roc_auc", source=source)
+        values = [found.find("roc_auc", source=source, model=name).value for name in kept]
+        assert mean.value == pytest.approx(np.mean(values))
+        assert "without GNB" in mean.why
+    assert found.find("roc_auc", source="real", group=found.groups[-1]).value is not None
+
+
+def test_rows_that_suit_no_classifier_take_none_from_the_means_of_the_others():
+    train, test = flat_rows(300, seed=2), flat_rows(300, seed=1)
+    one_class = train.filter(train["y"])
+    found = dg.evaluate(test, one_class, FLAT, train=train)
+    assert "one class only" in found.find("roc_auc").why
+    assert found.find("roc_auc", source="real").why is None
+
+
+def test_boosting_learns_from_many_rows_of_which_one_class_has_a_single_one():
+    columns = (FLAT.columns[0], dg.CategoryColumn(name="y", values=("a", "b", "c")))
+    schema = dg.Schema(name="rare", columns=columns, label="y")
+    rng = np.random.default_rng(0)
+    classes = np.r_[["c"], rng.choice(["a", "b"], 10_500)]
+    rows = pa.table({"x": rng.normal(size=10_501).clip(-5, 5), "y": classes})
+    found = dg.evaluate(rows.slice(0, 500), rows, schema)
+    assert found.find("roc_auc", model="boosting").value is not None
 
 
 # --- the ledger -----------------------------------------------------------------------------

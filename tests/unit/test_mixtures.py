@@ -79,6 +79,15 @@ def test_points_between_modes_or_of_the_wrong_class_cover_nothing():
     assert count_modes(GRID, GRID.centres, np.zeros(25, int)).covered == 5
 
 
+def test_no_points_are_refused_in_words():
+    def distance(mixture, points):
+        return embedding_distance(mixture, points, length_scale=1.0)
+
+    for ask in (mean_log_likelihood, count_modes, distance):
+        with pytest.raises(ValueError, match="there are no points to compare"):
+            ask(GRID, np.zeros((0, 2)))
+
+
 def test_the_five_dimensional_mixture_is_that_of_its_authors():
     """Their file of 100,000 rows has the mean kernel value 0.1672985 (gamma 2e-5)."""
     points, _ = simulate(FIVE_DIMENSIONAL, 4_000, rng=rng())

@@ -21,8 +21,12 @@ from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget
 from dpgist.report import write_report
 from dpgist.report.advice import advise
+from dpgist.report.comparison_page import MAP
 from dpgist.report.folder import read_folder
 from dpgist.report.inside import look_inside, loss_floor, noisy_choices
+from dpgist.report.outside_figures import heat_figure
+from dpgist.report.page import render
+from dpgist.report.svg import fit_ends, text_width
 from dpgist.schema import BooleanColumn
 from dpgist.training.matching import target_from
 
@@ -124,7 +128,63 @@ def test_a_report_from_the_gist_alone_needs_neither_model_nor_rows(folder):
     content = write_report(folder)
     assert content.inside.curve is None
     assert content.inside.n_synthetic is None
-    assert "no synthetic rows in the folder" in (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text()
+    assert "no synthetic rows in the folder" in page
+    assert "made from the released gist. No real row" in page
+    assert "The percentage is the noisy one." in page
+    assert "among the synthetic rows" not in page
+
+
+def test_a_model_without_rows_is_named_among_what_the_report_was_made_from(folder):
+    (folder / "synthetic.parquet").unlink()
+    assert "the released gist and the model trained from it. No" in write_report(folder).stamp
+
+
+def test_without_advice_there_is_no_heading_for_it(folder):
+    content = write_report(folder)
+    assert 'id="advice"' in render(content, {})
+    assert "#advice" not in (bare := render(replace(content, advice=()), {}))
+    assert 'id="advice"' not in bare
+
+
+def test_numbers_among_the_synthetic_rows_have_few_digits_and_texts_all_their_letters(folder):
+    content = write_report(folder)
+    names = content.inside.shown_columns
+    row = ["1234567890123456789"] * len(names)
+    shown = replace(content.inside, shown_rows=(tuple(row),))
+    page = render(replace(content, inside=shown), {})
+    assert page.count(">1.23457e+18<") == 2  # gain and dose
+    assert page.count(">1234567890123456789<") == len(names) - 2
+
+
+def test_images_are_not_advised_to_drop_columns(stripes, mixed):
+    for (gist, model, rows), expected in ((stripes, False), (mixed, True)):
+        advice = advise(gist, look_inside(gist, model, rows))
+        assert any("ignore" in piece.do for piece in advice) is expected
+        assert any("merge rare" in piece.do for piece in advice)
+
+
+def test_percentages_are_written_alike(folder):
+    write_report(folder)
+    page = (folder / "report.html").read_text()
+    texts = re.sub(r"<[^>]*>", "", page[page.index("</style>") :])
+    assert re.search(r"null: \d+\.\d % synthetic", texts)
+    assert re.search(r"\d%", texts) is None
+
+
+def test_long_names_that_begin_alike_are_cut_in_their_middle():
+    names = [f"column_with_a_long_name_{place}" for place in range(18)]
+    shown = [fit_ends(name, 10, 60) for name in names]
+    assert len(set(shown)) == 18
+    assert all(text_width(text, 10) <= 60 and "…" in text for text in shown)
+    assert fit_ends("short", 10, 60) == "short"
+
+
+def test_three_maps_of_long_names_stand_side_by_side_on_a_page_1280_wide():
+    names = [f"column_with_a_long_name_{place}" for place in range(18)]
+    drawn = heat_figure("Real", names, [[0.0] * 18] * 18, reach=1.0, size=MAP)
+    width = float(re.search(r'width="([\d.]+)"', drawn).group(1))
+    assert 3 * width + 2 * 14 <= 994  # what the frame of the section leaves
 
 
 def test_a_report_from_the_gist_alone_writes_no_ledger_line(folder, mixed, tmp_path):

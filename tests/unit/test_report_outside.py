@@ -11,12 +11,16 @@ from tests.made_gists import MIXED, STRIPES, gist_of, mixed_table, stripe_images
 
 from dpgist import Training, train
 from dpgist.errors import DataError
+from dpgist.evaluate.compare import compare_tables
 from dpgist.evaluate.scores import METRICS, Evaluation, Score
 from dpgist.methods import Merf
 from dpgist.privacy.ledger import Ledger
 from dpgist.report import Against, outside, write_report
+from dpgist.report.comparison_page import _ends
 from dpgist.report.outside import Outside
 from dpgist.report.outside_advice import advise_outside
+from dpgist.report.outside_page import outside_context
+from dpgist.schema import DateColumn, IntegerColumn, NumberColumn, Schema
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +141,58 @@ def test_images_are_compared_by_their_mean_and_no_real_image_is_shown(tmp_path, 
     assert page.count("data:image/png;base64,") == 4  # two classes drawn, two pairs of means
 
 
+def test_no_mean_is_shown_of_so_few_real_images_that_it_shows_them(tmp_path):
+    real, drawn = tmp_path / "real.npz", tmp_path / "drawn.npz"
+    images = stripe_images(200)
+    np.savez(drawn, **images)
+    few = np.flatnonzero(images["y"] == "down")[:1]
+    kept = np.sort(np.r_[few, np.flatnonzero(images["y"] == "across")])
+    np.savez(real, x=images["x"][kept], y=images["y"][kept])
+    assert set(outside._mean_images(real, drawn, STRIPES)) == {"across"}
+
+
+def test_notes_say_which_classifier_failed_on_which_rows(folder):
+    content = write_report(folder, against=against(train=mixed_table(600)))
+    missing = Score(
+        metric="roc_auc", source="real", model="GNB", value=None, why="it predicts no numbers"
+    )
+    found = replace(
+        content.outside.evaluation, scores=(*content.outside.evaluation.scores, missing)
+    )
+    page = outside_context(replace(content.outside, evaluation=found), MIXED)
+    assert "GNB: real rows: it predicts no numbers" in page["notes"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "ends"),
+    [
+        (NumberColumn(name="x", min=0.0, max=90.0, decimals=1), (2.0, 60.7), ("2.0", "60.7")),
+        (IntegerColumn(name="x", min=0, max=1000), (0, 100), ("0", "100")),
+        (IntegerColumn(name="x", min=0, max=10**8), (7, 12_345_678), ("7", "12345678")),
+        (
+            DateColumn(name="x", min="2020-01-01", max="2024-12-31"),
+            ("2020-02-01", "2023-03-04"),
+            ("2020-02-01", "2023-03-04"),
+        ),
+        (IntegerColumn(name="x", min=3, max=9, nullable=True), (None, None), ("3", "9")),
+    ],
+)
+def test_the_ends_under_a_column_are_values_that_a_cell_can_have(column, values, ends):
+    schema = Schema(name="one", columns=(column,))
+    kind = pa.int64() if values[0] is None else None
+    table = pa.table({"x": pa.array(values, kind)})
+    (shares,) = compare_tables(table, table, schema).columns
+    assert _ends(shares, schema) == ends
+
+
+def test_brackets_that_hold_no_interval_over_test_rows_are_named():
+    plain, lenet = (scored(name, synthetic=1.0) for name in ("roc_auc", "lenet_fid"))
+    assert outside_context(plain, STRIPES)["interval_words"].endswith("over the real test rows")
+    assert "but of LeNet FID the spread" in outside_context(lenet, STRIPES)["interval_words"]
+    assert "bootstraps" in METRICS["lenet_fid"].means
+    assert "random subsets" in METRICS["lenet_kid"].means
+
+
 # --- advice ---------------------------------------------------------------------------------
 
 
@@ -171,6 +227,33 @@ def titles(found, gist):
 )
 def test_each_finding_is_made_from_its_own_numbers(mixed, values, words):
     assert any(words in title for title in titles(scored(**values), mixed[0]))
+
+
+@pytest.mark.parametrize(
+    ("values", "title"),
+    [
+        ({"synthetic": 0.555, "noise": 0.55}, "The synthetic rows are no better than noise"),
+        ({"synthetic": 0.61, "independent": 0.6}, "How columns hang together was lost"),
+        ({"synthetic": 0.79, "real": 0.8}, "Nearly as good as the real rows"),
+    ],
+)
+def test_scores_that_differ_by_next_to_nothing_count_as_equal(mixed, values, title):
+    assert titles(scored(**values), mixed[0]) == [title]
+
+
+@pytest.mark.parametrize(("half", "title"), [(0.06, "no better than noise"), (0.04, None)])
+def test_scores_whose_intervals_overlap_count_as_equal(mixed, half, title):
+    found = scored(synthetic=0.6, noise=0.5)
+    scores = [replace(s, low=s.value - half, high=s.value + half) for s in found.evaluation.scores]
+    found = replace(found, evaluation=Evaluation(scores=tuple(scores)))
+    advice = list(advise_outside(found, mixed[0]))
+    assert [title in piece.title for piece in advice] == ([True] if title else [])
+    assert all("intervals overlap" in piece.why for piece in advice)
+
+
+def test_small_distances_are_not_equal_because_they_are_small(mixed):
+    for better in ("noise", "independent"):
+        assert titles(scored("tv2", synthetic=0.03, **{better: 0.045}), mixed[0]) == []
 
 
 def test_good_scores_get_no_warning(mixed):

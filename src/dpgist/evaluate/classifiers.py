@@ -67,7 +67,8 @@ def fit_and_predict(
 ) -> Predictions:
     """Train on one table and predict the classes of another; both have labelled rows only.
 
-    A class that the training rows lack is never predicted and scores lowest.
+    A class that the training rows lack is never predicted and scores lowest. Scores that are not
+    numbers have no order, so they are refused with ``DataError``.
 
     Privacy: reads rows without any protection; outside the guarantee.
     """
@@ -75,9 +76,13 @@ def fit_and_predict(
     x, test_x = shown(train, test)
     present, y = np.unique(train.classes(), return_inverse=True)
     model = classifier.make(seed)
+    if np.bincount(y).min() < 2 and "early_stopping" in model.get_params():
+        model.set_params(early_stopping=False)  # it would split every class in two
     model.fit(x, y)
     scores = np.full((test.n_rows, n_classes), -np.inf)
     scores[:, present] = _scores(model, test_x)
+    if not np.isfinite(scores[:, present]).all():
+        raise DataError("it predicts no numbers")
     return Predictions(scores=scores, labels=present[np.asarray(model.predict(test_x), np.int64)])
 
 

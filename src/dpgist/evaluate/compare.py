@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dpgist.errors import DataError
 from dpgist.evaluate.dependence import correlated_columns, correlations
 from dpgist.evaluate.marginals import Bins, quantile_bins, total_variation
-from dpgist.evaluate.table import NULL, UNDECLARED, Rows, option_names, read_rows
+from dpgist.evaluate.table import NULL, UNDECLARED, Rows, bounds, option_names, read_rows
 from dpgist.schema import Column, NumberColumn, Schema, type_name
 
 Floats = npt.NDArray[np.float64]
@@ -26,7 +26,8 @@ class ColumnShares:
 
     ``kind`` is the schema's word for the column. A category or boolean has ``names``, one share
     each. A number or date has ``edges`` (dates in days since 1970), one more than shares, and the
-    last edge belongs to the last bar. Nulls are apart; shares and nulls add up to 1.
+    last edge belongs to the last bar; ``ends`` are the lowest and the highest value that occur on
+    either side. Nulls are apart; shares and nulls add up to 1.
 
     Privacy: computed from real rows without noise; outside the guarantee.
     """
@@ -35,6 +36,7 @@ class ColumnShares:
     kind: str
     names: tuple[str, ...] = ()
     edges: tuple[float, ...] = ()
+    ends: tuple[float, float] = (0.0, 1.0)
     real: tuple[float, ...]
     synthetic: tuple[float, ...]
     real_null: float = 0.0
@@ -101,12 +103,14 @@ def _two_way(real: Rows, synthetic: Rows, bins: Bins) -> tuple[tuple[float, ...]
 def _shares(column: Column, real: Rows, synthetic: Rows) -> ColumnShares:
     if column.name in real.choices:
         return _choice_shares(column, real, synthetic)
-    edges = _edges(column, real, synthetic)
+    low, high = _extremes(column, real, synthetic)
+    edges = _edges(column, low, high)
     sides = [_bars(rows.numbers[column.name], edges) for rows in (real, synthetic)]
     return ColumnShares(
         name=column.name,
         kind=type_name(column),
         edges=tuple(edges.tolist()),
+        ends=(low, high),
         real=sides[0][0],
         synthetic=sides[1][0],
         real_null=sides[0][1],
@@ -138,13 +142,15 @@ def _choice_shares(column: Column, real: Rows, synthetic: Rows) -> ColumnShares:
     )
 
 
-def _edges(column: Column, real: Rows, synthetic: Rows) -> Floats:
-    """At most 40 equal bars over what occurs; whole numbers and few decimals are never cut."""
+def _extremes(column: Column, real: Rows, synthetic: Rows) -> tuple[float, float]:
+    """What occurs on either side, or what is declared where all cells are null."""
     values = np.concatenate([real.numbers[column.name], synthetic.numbers[column.name]])
     values = values[~np.isnan(values)]
-    if not len(values):
-        return np.array([0.0, 1.0])
-    low, high = float(values.min()), float(values.max())
+    return (float(values.min()), float(values.max())) if len(values) else bounds(column)
+
+
+def _edges(column: Column, low: float, high: float) -> Floats:
+    """At most 40 equal bars over what occurs; whole numbers and few decimals are never cut."""
     decimals = column.decimals if isinstance(column, NumberColumn) else 0
     if decimals is None:
         return np.linspace(low, high if high > low else low + 1.0, _MOST_BARS + 1)

@@ -45,8 +45,8 @@ class SizeCurve:
 
         Privacy: as the curve.
         """
-        enough = self.means >= self.means.max() - tolerance
-        return self.sizes[int(np.argmax(enough))]
+        sizes, means = self._known()
+        return int(sizes[np.argmax(means >= means.max() - tolerance)])
 
     def size_for(self, accuracy: float) -> float | None:
         """How many images of this set give that accuracy; None if all of them give less.
@@ -57,16 +57,24 @@ class SizeCurve:
 
         Privacy: as the curve.
         """
-        rising = np.maximum.accumulate(self.means)
+        sizes, means = self._known()
+        rising = np.maximum.accumulate(means)
         if accuracy > rising[-1]:
             return None
         after = int(np.searchsorted(rising, accuracy))
         if after == 0:
-            return float(self.sizes[0])
+            return float(sizes[0])
         low, high = rising[after - 1], rising[after]
         part = (accuracy - low) / (high - low)
-        ends = np.log(self.sizes[after - 1 : after + 1])
+        ends = np.log(sizes[after - 1 : after + 1])
         return float(np.exp(ends[0] + part * (ends[1] - ends[0])))
+
+    def _known(self) -> tuple[Vector, Vector]:
+        """Sizes and means without those at which nothing could be trained."""
+        known = ~np.isnan(self.means)
+        if not known.any():
+            raise ValueError("no size of this curve has an accuracy; ask another classifier")
+        return np.asarray(self.sizes, np.float64)[known], self.means[known]
 
 
 def size_curve(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpgist.errors import DataError
-from dpgist.evaluate.table import Mask, Rows, class_names, option_names
-from dpgist.schema import Column, DateColumn, Schema
+from dpgist.evaluate.table import NULL, Mask, Rows, class_names, option_names
+from dpgist.schema import Column, DateColumn, NumberColumn, Schema
 
 FEWEST_ROWS = 30
 """A group with fewer real rows is named but not scored: chance would decide."""
@@ -21,7 +21,8 @@ _NUMBER_GROUPS = 4
 class Group:
     """The rows of one class, or with one value (or range of values) of one column.
 
-    ``code`` is the option or class; ``low`` and ``high`` the range, ``high`` excluded.
+    ``code`` is the option or class; ``low`` and ``high`` the range, ``high`` excluded;
+    ``is_null`` says that the group holds a number's nulls.
 
     Privacy: ranges are quartiles of real rows; outside the guarantee.
     """
@@ -32,6 +33,7 @@ class Group:
     code: int | None = None
     low: float = -np.inf
     high: float = np.inf
+    is_null: bool = False
 
     def of(self, rows: Rows) -> Mask:
         """Which rows belong to the group."""
@@ -40,6 +42,8 @@ class Group:
         if self.code is not None:
             return np.asarray(rows.choices[self.column] == self.code)
         values = rows.numbers[self.column]
+        if self.is_null:
+            return np.isnan(values)
         return np.asarray((values >= self.low) & (values < self.high))
 
 
@@ -77,6 +81,11 @@ def _column_groups(real: Rows, column: Column) -> Iterator[Group]:
         for code, option in enumerate(option_names(column)):
             yield Group(name=f"{column.name}={option}", column=column.name, code=code)
         return
+    yield from _quarters(real, column)
+    yield Group(name=f"{column.name}={NULL}", column=column.name, is_null=True)
+
+
+def _quarters(real: Rows, column: Column) -> Iterator[Group]:
     values = real.numbers[column.name]
     present = values[~np.isnan(values)]
     if not len(present):
@@ -93,18 +102,27 @@ def _column_groups(real: Rows, column: Column) -> Iterator[Group]:
 
 
 def _range_text(column: Column, low: float, high: float) -> str:
+    """Both ends of a range belong to it, but for the end of numbers that come in no steps."""
     if np.isinf(low) and np.isinf(high):
         return "=any"
     if np.isinf(low):
         return f"<{_text(column, high)}"
-    return (
-        f">={_text(column, low)}"
-        if np.isinf(high)
-        else f"={_text(column, low)}..{_text(column, high)}"
-    )
+    if np.isinf(high):
+        return f">={_text(column, low)}"
+    decimals = _decimals(column)
+    if decimals is None:
+        return f"={_text(column, low)}..<{_text(column, high)}"
+    first, last = _text(column, low), _text(column, high - 10.0**-decimals)
+    return f"={first}" if first == last else f"={first}..{last}"
 
 
 def _text(column: Column, value: float) -> str:
     if isinstance(column, DateColumn):
-        return str(np.datetime64(int(value), "D"))
-    return f"{value:g}"
+        return str(np.datetime64(round(value), "D"))
+    decimals = _decimals(column)
+    return f"{value:g}" if decimals is None else f"{value:.{decimals}f}"
+
+
+def _decimals(column: Column) -> int | None:
+    """In what steps values come; whole ones for integers and dates."""
+    return column.decimals if isinstance(column, NumberColumn) else 0

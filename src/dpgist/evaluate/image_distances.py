@@ -28,6 +28,8 @@ REAL = "real"
 """The source whose images are real: LeNet is trained on them, their statistics are cached."""
 SUBSET_ROWS = 1000
 TOO_FEW = "a spread needs two images or more on both sides"
+NO_FEATURES = "the Inception network failed on these images"
+_FAILURES = (RuntimeError, ValueError)  # torch's, and numpy's with its LinAlgError
 
 
 def lenet_scores(
@@ -89,17 +91,26 @@ def inception_scores(
         yield from _missing(sources, metrics, TOO_FEW)
         return
     statistics = partial(_statistics, inception, max_rows=max_rows, steps=steps)
-    real = statistics("test", task.test.x, cache=cache)
+    try:
+        real = statistics("test", task.test.x, cache=cache)
+    except _FAILURES:
+        yield from _missing(sources, metrics, NO_FEATURES)
+        return
     for source, rows in task.train_sets.items():
+        few = _few(len(rows.x), len(task.test.x), max_rows, len(real.moments.mean))
         if len(rows.x) < 2:
             yield from _missing((source,), metrics, TOO_FEW)
             continue
-        found = statistics(source, rows.x, cache=cache if source == REAL else None)
+        try:
+            found = statistics(source, rows.x, cache=cache if source == REAL else None)
+            fid = frechet_distance(real.moments, found.moments)
+            kid = _kid("kid", source, real.pool, found.pool, rng=rng)
+        except _FAILURES:
+            yield from _missing((source,), metrics, NO_FEATURES)
+        else:
+            yield Score(metric="fid", source=source, value=fid, why=few)
+            yield kid
         steps.finish(f"Inception, {source}")
-        why = _few(len(rows.x), len(task.test.x), max_rows, len(real.moments.mean))
-        distance = frechet_distance(real.moments, found.moments)
-        yield Score(metric="fid", source=source, value=distance, why=why)
-        yield _kid("kid", source, real.pool, found.pool, rng=rng)
 
 
 def _statistics(

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dpgist.evaluate.image_classifiers import ALL, THREE, Effort, guess
+from dpgist.evaluate.image_classifiers import ALL, THREE, Effort, Guesses, guess
 from dpgist.evaluate.image_distances import inception_scores, lenet_scores
 from dpgist.evaluate.image_sets import ImageTask, LabelledImages, image_task
-from dpgist.evaluate.scores import Score
+from dpgist.evaluate.scores import Score, left_out_of_means, mean_without
 from dpgist.evaluate.steps import Progress, Steps
 
 METRIC = "accuracy"
@@ -56,9 +56,10 @@ def score_images(
     Returns:
         For every set the accuracy of each model and their mean (``model`` None), over all test
         images and for each class (``group`` "class=..."), with 95 % intervals over the test
-        images; and the distances. The interval of LeNet FID is two standard deviations over
-        bootstraps; that of KID holds 95 % of the random subsets, and is wider than the error of
-        their mean.
+        images; and the distances. A set of one class, which is not scored as a table, has the
+        score of always guessing it, and says so. The interval of LeNet FID is two standard
+        deviations over bootstraps; that of KID holds 95 % of the random subsets, and is wider than
+        the error of their mean.
 
     Privacy: reads real rows without noise; outside the guarantee.
     """
@@ -74,9 +75,12 @@ def score_images(
     seeds = dict(zip(ALL, rng.integers(2**31, size=len(ALL)).tolist(), strict=True))
     lenet_rng, inception_rng = rng.spawn(2)
     scores: list[Score] = []
-    for source in task.train_sets:
-        chosen = {model: seeds[model] for model in models}
-        scores.extend(_accuracies(task, source, chosen, effort=effort, steps=steps))
+    chosen = {model: seeds[model] for model in models}
+    guesses = {s: _guesses(task, s, chosen, effort=effort, steps=steps) for s in task.train_sets}
+    failed = [[name for name, g in own.items() if g.codes is None] for own in guesses.values()]
+    left_out = left_out_of_means(failed, len(models))
+    for source, found in guesses.items():
+        scores.extend(_accuracies(task, source, found, left_out))
     if lenet:
         scores.extend(lenet_scores(task, device=device, rng=lenet_rng, steps=steps))
     if inception is not None:
@@ -94,14 +98,13 @@ def score_images(
     return tuple(scores)
 
 
-def _accuracies(
+def _guesses(
     task: ImageTask, source: str, seeds: Mapping[str, int], *, effort: Effort, steps: Steps
-) -> Iterator[Score]:
-    train, failed = task.train_sets[source], []
-    shares: list[Shares] = []
+) -> dict[str, Guesses]:
+    train, found = task.train_sets[source], {}
     for model, seed in seeds.items():
         steps.doing(f"{source}: {model}")
-        found = guess(
+        found[model] = guess(
             model,
             (train.x, train.codes),
             task.test.x,
@@ -110,15 +113,26 @@ def _accuracies(
             effort=effort,
         )
         steps.finish(f"{source}: {model}")
+    return found
+
+
+def _accuracies(
+    task: ImageTask, source: str, guesses: Mapping[str, Guesses], left_out: Sequence[str]
+) -> Iterator[Score]:
+    averaged: list[Shares] = []
+    for name, found in guesses.items():
         if found.codes is None:
-            failed.append(found.model)
             yield Score(metric=METRIC, source=source, model=found.model, value=None, why=found.why)
             continue
-        shares.append((found.codes == task.test.codes).astype(np.float64))
-        yield from _by_class(task, source, found.model, shares[-1], why=found.why)
-    why = f"without {', '.join(failed)}" if failed else None
-    if shares:
-        yield from _by_class(task, source, None, np.mean(shares, axis=0), why=why)
+        right = (found.codes == task.test.codes).astype(np.float64)
+        yield from _by_class(task, source, found.model, right, why=found.why)
+        if name not in left_out:
+            averaged.append(right)
+    if averaged:
+        whys = {found.why for found in guesses.values()}
+        shared = whys.pop() if len(whys) == 1 else None
+        why = mean_without(left_out) or shared
+        yield from _by_class(task, source, None, np.mean(averaged, axis=0), why=why)
 
 
 def _by_class(

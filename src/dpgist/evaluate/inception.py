@@ -55,6 +55,9 @@ class Statistics:
 def load_inception(path: Path, *, device: str = "cpu") -> Inception:
     """Load a TorchScript network that maps (n, 3, 299, 299) in [-1, 1] to (n, features).
 
+    It is tried on one black image: a file that holds another network is refused here, before
+    anybody has looked at a real image.
+
     Privacy: reads no data. The file is a program: take it from a source you trust.
     """
     if not path.is_file():
@@ -65,9 +68,17 @@ def load_inception(path: Path, *, device: str = "cpu") -> Inception:
         network = _torchscript(path, device).float().eval()
     except RuntimeError:
         raise DataError(f"{path.name} is no TorchScript file that torch can read") from None
-    return Inception(
+    inception = Inception(
         network=network, digest=hashlib.sha256(path.read_bytes()).hexdigest(), device=device
     )
+    try:
+        _features(np.zeros((1, 8, 8), np.uint8), inception)
+    except Exception:  # somebody else's program may raise anything
+        raise DataError(
+            f"the network in {path.name} makes no features of images of {RESOLUTION} x {RESOLUTION}"
+            " pixels; give Inception's own file"
+        ) from None
+    return inception
 
 
 def _torchscript(path: Path, device: str) -> Any:
@@ -107,14 +118,21 @@ def _computed(
     parts = []
     size = BATCH_ROWS if inception.device == "cpu" else 10 * BATCH_ROWS
     for start in range(0, len(images), size):
-        batch = network_input(images[start : start + size], device=inception.device)
-        with torch.no_grad():
-            parts.append(inception.network(batch).flatten(1).float().cpu().numpy())
+        parts.append(_features(images[start : start + size], inception))
         if progress is not None:
             progress(min(start + size, len(images)), len(images))
     features = np.concatenate(parts)
     pool = features[spaced_rows(len(features), min(POOL_ROWS, len(features)))]
     return Statistics(moments=moments(features), pool=pool)
+
+
+def _features(images: Array, inception: Inception) -> npt.NDArray[np.float32]:
+    with torch.no_grad():
+        found = inception.network(network_input(images, device=inception.device))
+    features: npt.NDArray[np.float32] = found.flatten(1).float().cpu().numpy()
+    if len(features) != len(images) or not np.isfinite(features).all():
+        raise ValueError("the network's features are no finite numbers for each image")
+    return features
 
 
 def spaced_rows(n_rows: int, n_wanted: int) -> npt.NDArray[np.int64]:

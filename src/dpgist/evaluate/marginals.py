@@ -23,7 +23,7 @@ N_BINS = 20
 MOST_SUBSETS = 500
 """More sets of columns than this are sampled."""
 MOST_PAIRS = 5000
-"""The same for the L1 distance of pairs, which shall be that of all of them."""
+"""The same for the L1 distance of pairs, which is that of all of them up to 100 columns."""
 N_QUERIES = 1000
 _DENSE_CELLS = 2**20
 
@@ -33,14 +33,15 @@ class Bins:
     """How columns become codes: the quantile edges of real numbers, and the options of choices.
 
     ``sizes`` counts the codes of each column; the last code of a numeric column is null.
-    ``ordered`` says whose codes have an order.
+    ``ordered`` counts those, the first, that have an order: bins or declared values, never null
+    nor what is undeclared; 0 if none.
 
     Privacy: edges are quantiles of real rows; outside the guarantee.
     """
 
     edges: Mapping[str, Floats]
     sizes: Mapping[str, int]
-    ordered: Mapping[str, bool]
+    ordered: Mapping[str, int]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -69,12 +70,13 @@ def quantile_bins(real: Rows, n_bins: int = N_BINS) -> Bins:
         name = column.name
         if name in real.choices:
             sizes[name] = len(option_names(column))
-            ordered[name] = isinstance(column, CategoryColumn) and column.ordered
+            values = column.values if isinstance(column, CategoryColumn) and column.ordered else ()
+            ordered[name] = len(values)
             continue
         present = real.numbers[name][~np.isnan(real.numbers[name])]
         inner = np.arange(1, n_bins) / n_bins
         edges[name] = np.unique(np.quantile(present, inner)) if len(present) else np.zeros(0)
-        sizes[name], ordered[name] = len(edges[name]) + 2, True
+        sizes[name], ordered[name] = len(edges[name]) + 2, len(edges[name]) + 1
     return Bins(edges=edges, sizes=sizes, ordered=ordered)
 
 
@@ -141,9 +143,9 @@ class RangeQuery:
     inside: tuple[tuple[str, Mask], ...]
 
     def share(self, codes: Mapping[str, Codes]) -> float:
-        """The share of rows in the box."""
+        """The share of rows in the box; 0 of no rows."""
         member: Mask = np.logical_and.reduce([mask[codes[name]] for name, mask in self.inside])
-        return float(member.mean())
+        return float(member.mean()) if len(member) else 0.0
 
 
 def range_queries(
@@ -168,7 +170,7 @@ def _inside(bins: Bins, name: str, rng: np.random.Generator) -> Mask:
     size = bins.sizes[name]
     if not bins.ordered[name]:
         return np.asarray(rng.random(size) < 0.5)
-    low, high = np.sort(rng.integers(0, size - 1, 2))  # the last code is null, or undeclared
+    low, high = np.sort(rng.integers(0, bins.ordered[name], 2))
     codes = np.arange(size)
     return np.asarray((codes >= low) & (codes <= high))
 

@@ -112,6 +112,7 @@ def mean_log_likelihood(mixture: Mixture, points: Points) -> float:
 
     Privacy: for simulated or synthetic rows.
     """
+    _refuse_none(points)
     log_shares, variance = np.log(mixture.shares), mixture.std**2
     normaliser = points.shape[1] / 2 * np.log(2 * np.pi * variance)
     total = 0.0
@@ -129,6 +130,7 @@ def count_modes(mixture: Mixture, points: Points, classes: Codes | None = None) 
 
     Privacy: for simulated or synthetic rows.
     """
+    _refuse_none(points)
     squared = [
         _squared_distances(part, mixture.centres) for part in _chunks(points, mixture.n_modes)
     ]
@@ -157,6 +159,7 @@ def embedding_distance(mixture: Mixture, points: Points, *, length_scale: float)
 
     Privacy: for simulated or synthetic rows.
     """
+    _refuse_none(points)
 
     def mean_kernel(a: Points, b: Points, smoothed: int) -> Points:
         wide = length_scale**2 + smoothed * mixture.std**2
@@ -174,6 +177,11 @@ def embedding_distance(mixture: Mixture, points: Points, *, length_scale: float)
     )
     squared = own - 2 * cross / len(points) + other / len(points) ** 2
     return float(np.sqrt(max(squared, 0.0)))
+
+
+def _refuse_none(points: Points) -> None:
+    if not len(points):
+        raise ValueError("there are no points to compare with the mixture; draw some")
 
 
 def _chunks(points: Points, n_against: int) -> Iterator[Points]:

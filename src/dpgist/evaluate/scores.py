@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -30,12 +30,24 @@ class Metric:
     family: Literal["utility", "fidelity", "illustration"]
 
 
+def no_rows_in_group(source: str) -> str:
+    """Why a group that the rows lack altogether has no score.
+
+    Privacy: public words.
+    """
+    return f"there are no {source} rows in this group"
+
+
 def _metric(
     title: str, better: Literal["high", "low"], means: str, family: Any = "fidelity"
 ) -> Metric:
     return Metric(title=title, better=better, means=means, family=family)
 
 
+_SUBSETS = (
+    ": mean of 100 random subsets, and the middle 95 % of them, which is wider than the error of "
+    "the mean"
+)
 METRICS: dict[str, Metric] = {
     "roc_auc": _metric(
         "ROC AUC",
@@ -80,7 +92,12 @@ METRICS: dict[str, Metric] = {
     "tv2": _metric("TV 2", "low", "mean total variation of the pairs of columns (0 to 1)"),
     "tv3": _metric("TV 3", "low", "mean total variation of the triples of columns (0 to 1)"),
     "tv4": _metric("TV 4", "low", "mean total variation of four columns at once (0 to 1)"),
-    "tv2_l1": _metric("L1 2", "low", "mean L1 distance of all pairs of columns: twice TV 2"),
+    "tv2_l1": _metric(
+        "L1 2",
+        "low",
+        "mean L1 distance of pairs of columns (0 to 2), twice their total variation; taken of up "
+        "to 5,000 pairs, the total variation itself of up to 500",
+    ),
     "range_queries": _metric(
         "ranges", "low", "mean error of the share of rows in 1,000 random boxes over three columns"
     ),
@@ -104,9 +121,18 @@ METRICS: dict[str, Metric] = {
         "illustration",
     ),
     "fid": _metric("FID", "low", "Fréchet distance of Inception features"),
-    "kid": _metric("KID", "low", "kernel distance of Inception features"),
-    "lenet_fid": _metric("LeNet FID", "low", "Fréchet distance of LeNet features, as PEARL has it"),
-    "lenet_kid": _metric("LeNet KID", "low", "kernel distance of LeNet features, as PEARL has it"),
+    "kid": _metric("KID", "low", f"kernel distance of Inception features{_SUBSETS}"),
+    "lenet_fid": _metric(
+        "LeNet FID",
+        "low",
+        "Fréchet distance of LeNet features, as PEARL has it: mean of 10 bootstraps, and two of "
+        "their standard deviations either way",
+    ),
+    "lenet_kid": _metric(
+        "LeNet KID",
+        "low",
+        f"kernel distance of LeNet features, as PEARL has it{_SUBSETS}",
+    ),
 }
 
 
@@ -116,9 +142,10 @@ class Score:
 
     ``source`` is "synthetic" or a reference: "real" (training rows), "independent" (columns drawn
     one by one from noisy counts of the same budget) or "noise" (the same method on no rows).
-    ``low`` and ``high`` are a 95 % interval over the test rows. ``model`` is the classifier, None
-    for a mean over classifiers or a score without any. ``group`` is like "sex=Female", None for
-    everyone. Where ``value`` is None, ``why`` says why.
+    ``low`` and ``high`` are a 95 % interval over the test rows; of LeNet FID and of KID, the
+    spread that :data:`METRICS` names. ``model`` is the classifier, None for a mean over classifiers
+    or a score without any. ``group`` is like "sex=Female", None for everyone. Where ``value`` is
+    None, ``why`` says why.
 
     Privacy: computed from real rows without noise; outside the guarantee.
     """
@@ -131,6 +158,11 @@ class Score:
     model: str | None = None
     group: str | None = None
     why: str | None = None
+
+    @property
+    def is_lacking(self) -> bool:
+        """Whether there is no value because the rows lack the group altogether."""
+        return self.value is None and self.why == no_rows_in_group(self.source)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,16 +197,20 @@ class Evaluation:
         return float("nan") if found is None or found.value is None else found.value
 
     def worst_group(self, metric: str, source: str = "synthetic") -> Score | None:
-        """The group whose score is worst, or None if no group has one."""
-        having = [
+        """The group whose score is worst, or None if no group has one.
+
+        A group that the rows lack altogether is worse than any, with a value or, where there is
+        nothing to compute one from, without.
+        """
+        mine = [
             s
             for s in self.scores
-            if (s.metric, s.source, s.model) == (metric, source, None)
-            and s.group is not None
-            and s.value is not None
+            if (s.metric, s.source, s.model) == (metric, source, None) and s.group is not None
         ]
+        lacking = next((s for s in mine if s.is_lacking), None)
+        having = [s for s in mine if s.value is not None]
         sign = 1.0 if METRICS[metric].better == "high" else -1.0
-        return min(having, key=lambda s: sign * (s.value or 0.0), default=None)
+        return lacking or min(having, key=lambda s: sign * (s.value or 0.0), default=None)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -215,6 +251,27 @@ class Evaluation:
             "notes": list(self.notes),
             "seconds": round(self.seconds, 2),
         }
+
+
+def left_out_of_means(failed: Sequence[Sequence[str]], n_classifiers: int) -> tuple[str, ...]:
+    """The classifiers that no mean counts, so that means compare, by those that failed each source.
+
+    A source on which every classifier failed has no mean and decides nothing.
+
+    Privacy: names classifiers only.
+    """
+    some = [names for names in failed if len(names) < n_classifiers]
+    return tuple(dict.fromkeys(name for names in some for name in names))
+
+
+def mean_without(classifiers: Sequence[str]) -> str | None:
+    """What is to be said about a mean that leaves some classifiers out.
+
+    Privacy: names classifiers only.
+    """
+    if not classifiers:
+        return None
+    return f"the mean is without {', '.join(classifiers)}, as is that of every other kind of rows"
 
 
 def _in_order(found: Iterable[str], order: Iterable[str]) -> tuple[str, ...]:

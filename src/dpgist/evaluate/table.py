@@ -245,7 +245,7 @@ def broken_notes(rows: Mapping[str, Rows]) -> Iterator[str]:
         for name, count in table.broken.items():
             if count:
                 cells = "1 cell breaks" if count == 1 else f"{count} cells break"
-                yield f"column {name!r} of the {title} rows: {cells} the schema and was corrected"
+                yield f"column {name!r} of the {title} rows: {cells} the schema, corrected"
 
 
 def _position(bound: float | dt.date) -> float:

@@ -30,7 +30,7 @@ from dpgist.evaluate.marginals import (
     range_queries,
     subsets,
 )
-from dpgist.evaluate.scores import Score
+from dpgist.evaluate.scores import Score, no_rows_in_group
 from dpgist.evaluate.steps import Steps
 from dpgist.evaluate.table import Rows, class_names
 from dpgist.evaluate.utility import utility_scores
@@ -132,14 +132,16 @@ class _Judge:
     def group_scores(
         self, source: str, rows: Rows, real: Rows, group: Group, *, rng: np.random.Generator
     ) -> Iterator[Score]:
-        """A group that the rows lack altogether is as far off as can be."""
+        """A group that the rows lack altogether is as far off as can be, and in no box."""
         real, rows = real.take(group.of(real)), rows.take(group.of(rows))
         if real.n_rows < FEWEST_ROWS:
             why = f"fewer than {FEWEST_ROWS} real test rows"
             worst: dict[str, float] = {}
         elif not rows.n_rows:
-            why = f"there are no {source} rows in this group"
-            worst = {"tv1": 1.0, "tv2": 1.0, "tv3": 1.0, "tv4": 1.0, "tv2_l1": 2.0}
+            why = no_rows_in_group(source)
+            worst = {metric: 2.0 if metric == "tv2_l1" else 1.0 for metric in self.subsets}
+            own, none = self.bins.codes(real), self.bins.codes(rows)
+            worst["range_queries"] = range_error(own, none, self.queries)
         else:
             yield from self.scores(source, rows, real, rng=rng, group=group.name)
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from dpgist.evaluate.scores import METRICS, Evaluation, Score
 
@@ -34,7 +34,7 @@ def evaluation_text(evaluation: Evaluation) -> str:
         parts.append(["EACH CLASSIFIER", *_model_lines(evaluation)])
     if evaluation.groups:
         parts.append(["WORST GROUPS of the synthetic rows", *_group_lines(evaluation)])
-    if notes := [*_reasons(evaluation), *evaluation.notes]:
+    if notes := [*reasons(evaluation), *evaluation.notes]:
         parts.append(["NOTES", *(f"  {note}" for note in notes)])
     return "\n\n".join("\n".join(part) for part in parts)
 
@@ -80,14 +80,17 @@ def _group_lines(evaluation: Evaluation) -> list[str]:
     return _aligned(lines) if len(lines) > 1 else ["  no group could be scored"]
 
 
-def _reasons(evaluation: Evaluation) -> Iterable[str]:
-    """Why numbers are missing, each reason once."""
-    reasons: dict[str, list[str]] = {}
+def reasons(evaluation: Evaluation) -> Iterator[str]:
+    """Why numbers are missing or to be taken with care, each reason once: whose and of which rows.
+
+    Privacy: names scores, classifiers and sources; outside the guarantee, as the scores are.
+    """
+    found: dict[str, list[str]] = {}
     for score in evaluation.scores:
         if score.why is not None and score.group is None:
             title = score.model or METRICS[score.metric].title
-            reasons.setdefault(f"{score.source} rows: {score.why}", []).append(title)
-    for reason, titles in reasons.items():
+            found.setdefault(f"{score.source} rows: {score.why}", []).append(title)
+    for reason, titles in found.items():
         shown = list(dict.fromkeys(titles))
         more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
         yield f"{', '.join(shown[:3])}{more}: {reason}"
@@ -100,6 +103,8 @@ def _arrow(metric: str) -> str:
 
 
 def _number(score: Score | None) -> str:
+    if score is not None and score.is_lacking:
+        return "no rows"
     if score is None or score.value is None:
         return "-"
     return _digits(score.value)

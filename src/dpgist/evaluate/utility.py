@@ -22,7 +22,7 @@ from dpgist.evaluate.ranking import (
     ranked_scores,
     resamples,
 )
-from dpgist.evaluate.scores import Score
+from dpgist.evaluate.scores import Score, left_out_of_means, mean_without
 from dpgist.evaluate.steps import Steps
 from dpgist.evaluate.table import Rows, class_names
 
@@ -84,9 +84,11 @@ def utility_scores(
     weights = resamples(test.n_rows, rng=bootstrap, classes=max(len(names) - 1, 1))
     tester = _Tester(test=test, weights=weights, groups=tuple(groups), n_classes=len(names))
     judged = _judge_all(sources, tester, classifiers, seed=int(rng.integers(2**31)), steps=steps)
-    for source in sources:
-        own = {c.name: judged[source, c.name] for c in classifiers}
-        yield from _source_scores(source, own, metrics, groups)
+    by_source = {s: {c.name: judged[s, c.name] for c in classifiers} for s in sources}
+    failed = [[name for name, j in own.items() if j.why] for own in by_source.values()]
+    left_out = left_out_of_means(failed, len(classifiers))
+    for source, own in by_source.items():
+        yield from _source_scores(source, own, metrics, groups, left_out)
 
 
 def why_not(rows: Rows, title: str) -> str | None:
@@ -152,7 +154,7 @@ def _judge(
         predicted = fit_and_predict(
             classifier, _labelled(rows), tester.test, n_classes=tester.n_classes, seed=seed
         )
-    except DataError as error:  # a library that is not there
+    except DataError as error:  # a library that is not there, or no numbers
         return Judgement(why=str(error))
     except Exception as error:  # a classifier may fail on odd rows; its message could quote a cell
         return Judgement(why=f"the classifier could not be trained ({type(error).__name__})")
@@ -259,26 +261,29 @@ def _source_scores(
     judged: Mapping[str, Judgement],
     metrics: Sequence[str],
     groups: Sequence[Group],
+    left_out: Sequence[str],
 ) -> Iterator[Score]:
+    averaged = {name: judgement for name, judgement in judged.items() if name not in left_out}
     for metric in metrics:
-        yield _mean_score(metric, source, judged)
+        yield _mean_score(metric, source, averaged, left_out)
         for name, judgement in judged.items():
             samples = judgement.samples.get(metric)
             yield _score(metric, source, samples, model=name, why=judgement.why)
     for group in groups:
         for metric in metrics:
-            score = _group_score(metric, source, group, judged)
+            score = _group_score(metric, source, group, averaged)
             if score is not None:
                 yield score
 
 
-def _mean_score(metric: str, source: str, judged: Mapping[str, Judgement]) -> Score:
-    whys = {name: j.why for name, j in judged.items() if j.why is not None}
+def _mean_score(
+    metric: str, source: str, judged: Mapping[str, Judgement], left_out: Sequence[str]
+) -> Score:
     good = [j.samples[metric] for j in judged.values() if j.why is None]
     if not good:
-        return Score(metric=metric, source=source, value=None, why=next(iter(whys.values())))
-    why = f"without {', '.join(whys)}" if whys else None
-    return _score(metric, source, np.mean(good, axis=0), why=why)
+        why = next((j.why for j in judged.values()), "every classifier failed on some rows")
+        return Score(metric=metric, source=source, value=None, why=why)
+    return _score(metric, source, np.mean(good, axis=0), why=mean_without(left_out))
 
 
 def _score(

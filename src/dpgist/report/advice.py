@@ -12,7 +12,7 @@ from dpgist.gist import Gist
 from dpgist.privacy.accounting import mu_of
 from dpgist.privacy.plan import COUNTS, HEALTH
 from dpgist.report.inside import Inside, Marginal, ranges_are_released
-from dpgist.report.svg import short
+from dpgist.report.svg import percent, short
 
 CLEAR = 3.0
 """A noisy number counts as different from 0 beyond so many standard deviations."""
@@ -84,7 +84,7 @@ def _health(gist: Gist) -> Iterator[Advice]:
                 level="act",
                 title=f"Many cells of {entry['column']!r} broke the schema",
                 why=f"About {entry['broken_cells']:,.0f} ± {entry['std']:.0f} cells "
-                f"({100 * share:.1f} %) were outside what the schema declares and were replaced.",
+                f"({percent(share)}) were outside what the schema declares and were replaced.",
                 do="Compare the schema with the data dictionary: bounds, values, date format, "
                 f"`nullable`, `other`. Correct it from public facts, not from the rows. {_AGAIN}",
             )
@@ -140,16 +140,17 @@ def _noise(gist: Gist, inside: Inside) -> Iterator[Advice]:
     less = (mu_of(2 * budget.epsilon, budget.delta) / mu_of(budget.epsilon, budget.delta)) ** 2
     blocks = [b for b in gist.released.last.blocks if b.block.name not in (COUNTS, HEALTH)]
     numbers = sum(block.values.size for block in blocks)
+    for_tables = "list columns nobody needs under `ignore`, merge rare values and classes"
+    ask = "merge rare classes" if gist.schema.image else for_tables
     level, title = next(words for least, words in _NOISE_LEVELS if share >= least)
     yield Advice(
         level=level,
         title=title,
-        why=f"The noise alone ({short(curve.floor)}) is {100 * share:.2f} % of the loss before "
+        why=f"The noise alone ({short(curve.floor)}) is {percent(share, 2)} of the loss before "
         f"training ({short(curve.losses[0])}): {numbers:,} noisy numbers were released about "
         f"{gist.rows:,.0f} rows with {len(gist.schema.columns)} columns.",
         do=f"To lower it: epsilon {2 * budget.epsilon:g} would divide it by {less:.1f}, twice as "
-        "many rows by 4. Or ask for less: list columns nobody needs under `ignore`, merge rare "
-        f"values and classes. {_AGAIN}",
+        f"many rows by 4. Or ask for less: {ask}. {_AGAIN}",
     )
 
 
@@ -226,7 +227,7 @@ def _narrow(marginal: Marginal) -> Iterator[Advice]:
         yield Advice(
             level="look",
             title=f"{marginal.column!r} uses little of its declared range",
-            why=f"99 % of its synthetic values lie in {100 * used:.0f} % of the bins between the "
+            why=f"99 % of its synthetic values lie in {percent(used, 0)} of the bins between the "
             "declared bounds, so that features see them as nearly equal.",
             do="If tighter bounds are public knowledge, declare them; values beyond are clipped. "
             f"{_AGAIN}",

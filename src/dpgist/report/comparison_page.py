@@ -12,16 +12,17 @@ from markupsafe import Markup
 
 from dpgist.evaluate.compare import ColumnShares, Comparison
 from dpgist.evaluate.scores import Evaluation
-from dpgist.evaluate.table import bounds
 from dpgist.plots import REAL, SYNTHETIC
 from dpgist.report import figures, outside_figures
 from dpgist.report.figures import Series
 from dpgist.report.outside import Outside
-from dpgist.report.svg import plain, score_text, short
-from dpgist.schema import Schema
+from dpgist.report.svg import percent, plain, score_text, short
+from dpgist.schema import Column, DateColumn, NumberColumn, Schema
 
 SHOWN_PAIRS = 10
 MOST_STRIPS = 20
+MAP = 208.0
+"""So wide are the cells of a map that three of them stand side by side."""
 
 
 def comparison_context(outside: Outside, schema: Schema) -> dict[str, Any]:
@@ -69,20 +70,23 @@ def _column(column: ColumnShares, schema: Schema) -> Markup:
     )
 
 
-def _ends(column: ColumnShares, schema: Schema) -> tuple[str, str]:
-    """What occurs, within what is declared: bars of whole steps reach half a step beyond."""
-    low, high = bounds(schema.column(column.name))
-    half = 0.5 if column.kind in ("integer", "date") else 0.0
-    low, high = max(low, column.edges[0] + half), min(high, column.edges[-1] - half)
-    if column.kind == "date":
-        return str(np.datetime64(int(low), "D")), str(np.datetime64(int(high), "D"))
-    return plain(low), plain(high)
+def _ends(shares: ColumnShares, schema: Schema) -> tuple[str, str]:
+    """The lowest and the highest value that occur, as a cell would hold them."""
+    low, high = (_cell(value, schema.column(shares.name)) for value in shares.ends)
+    return low, high
+
+
+def _cell(value: float, column: Column) -> str:
+    if isinstance(column, DateColumn):
+        return str(np.datetime64(round(value), "D"))
+    decimals = column.decimals if isinstance(column, NumberColumn) else 0
+    return plain(value) if decimals is None else f"{value:.{decimals}f}"
 
 
 def _null_note(column: ColumnShares) -> str:
     if not (column.real_null or column.synthetic_null):
         return column.kind
-    return f"null: {column.real_null:.1%} real, {column.synthetic_null:.1%} synthetic"
+    return f"null: {percent(column.real_null)} real, {percent(column.synthetic_null)} synthetic"
 
 
 def _worst_pairs(found: Comparison) -> tuple[list[str], list[list[float]]]:
@@ -138,7 +142,7 @@ def _correlations(found: Comparison) -> Iterator[Markup]:
     ):
         shown = matrix[np.ix_(kept, kept)].tolist()
         yield outside_figures.heat_figure(
-            title, names, shown, reach=scale, diverging=True, size=216
+            title, names, shown, reach=scale, diverging=True, size=MAP
         )
 
 

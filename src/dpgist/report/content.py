@@ -14,9 +14,8 @@ from dpgist.version import __version__
 
 FORMAT = 1
 INSIDE_STAMP = (
-    "Inside the guarantee. Everything in this report was made from the released gist, the model"
-    " trained from it and the synthetic rows drawn from that model. No real row was read, so"
-    " sharing this report costs no privacy beyond what the card states."
+    "Inside the guarantee. Everything in this report was made from {sources}. No real row was read,"
+    " so sharing this report costs no privacy beyond what the card states."
 )
 OUTSIDE_STAMP = (
     "Part of this report is outside the guarantee: it compares with real rows, without noise."
@@ -46,7 +45,8 @@ class Content:
     @property
     def stamp(self) -> str:
         """What may be done with this report, in words."""
-        words = INSIDE_STAMP if self.outside is None else OUTSIDE_STAMP
+        inside = INSIDE_STAMP.format(sources=_sources(self.inside))
+        words = inside if self.outside is None else OUTSIDE_STAMP
         return f"{REHEARSAL} {words}" if self.card["rehearsal"] else words
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,6 +67,17 @@ class Content:
             }
         )
         return found
+
+
+def _sources(inside: Inside) -> str:
+    if inside.n_synthetic is not None:
+        return (
+            "the released gist, the model trained from it and the synthetic rows drawn from that"
+            " model"
+        )
+    if inside.curve is not None:
+        return "the released gist and the model trained from it"
+    return "the released gist"
 
 
 def _finite(value: Any) -> Any:

@@ -22,6 +22,7 @@ from dpgist.report.svg import (
     fit,
     label,
     line,
+    percent,
     picture,
     plain,
     polyline,
@@ -76,9 +77,7 @@ def choice_panel(
         for one in series:
             parts += _bar(one, index, left, y, scale)
         main = next(s for s in reversed(series) if s.look != "marks" or len(series) == 1)
-        parts.append(
-            label(width - 2, y + 11, f"{100 * main.shares[index]:.1f} %", size=10.5, anchor="end")
-        )
+        parts.append(label(width - 2, y + 11, percent(main.shares[index]), size=10.5, anchor="end"))
     parts.append(line(left, top - 2, left, top + 18 * len(names), stroke="#c3ccd4"))
     about = f"{title}: shares of {len(names)} options; " + _told(names, series)
     return picture(width, top + 18 * len(names) + 4, parts, about=about)
@@ -189,7 +188,7 @@ def heading(title: str, note: str, width: float) -> list[Markup]:
 def _bar(one: Series, index: int, left: float, y: float, scale: float) -> Iterator[Markup]:
     share = one.shares[index]
     length = max(share, 0.0) * scale
-    hint = f"{one.name}: {100 * share:.2f} %"
+    hint = f"{one.name}: {percent(share, 2)}"
     if one.look == "filled":
         yield box(left, y + 1, length, 13, fill=one.colour, opacity=0.6, hint=hint)
     elif one.look == "outline":
@@ -220,7 +219,7 @@ def _told(names: Sequence[str], series: Sequence[Series]) -> str:
     lines = []
     for one in series:
         pairs = zip(names, one.shares, strict=True)
-        shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in pairs)
+        shares = ", ".join(f"{name} {percent(share)}" for name, share in pairs)
         lines.append(f"{one.name}: {shares}")
     return "; ".join(lines)
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dpgist import workflow
 from dpgist.errors import DataError
 from dpgist.evaluate.compare import Comparison, compare_tables
+from dpgist.evaluate.groups import FEWEST_ROWS
 from dpgist.evaluate.image_rows import ImageRows, read_images
 from dpgist.evaluate.scores import Evaluation
 from dpgist.evaluate.steps import Progress
@@ -126,12 +127,16 @@ def _compared(real: Any, synthetic: Path, schema: Schema) -> Comparison:
 
 
 def _mean_images(real: Any, synthetic: Any, schema: Schema) -> MeanImages:
-    """The mean image of each class on both sides; classes that a side lacks are left out."""
+    """The mean image of each class on both sides; classes that a side lacks are left out.
+
+    So are classes of few real images, whose mean would show them: of one it is the image itself.
+    """
     first, second = (read_images(side, schema) for side in (real, synthetic))
     names = class_names(schema) or ("all",)
     return {
         names[code]: (_mean_of(first, code), _mean_of(second, code))
         for code in np.intersect1d(first.classes, second.classes).tolist()
+        if np.count_nonzero(first.classes == code) >= FEWEST_ROWS
     }
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpgist.evaluate.scores import METRICS, Evaluation
+from dpgist.evaluate.scores import METRICS, Evaluation, Score
 from dpgist.gist import Gist
 from dpgist.report.advice import Advice
 from dpgist.report.outside import Outside, main_metric
 from dpgist.report.svg import short
 
-CLOSE = 0.02
-"""Scores that differ by less, or whose intervals overlap, count as equal."""
+CLOSE, CLOSE_DISTANCE = 0.02, 0.2
+"""Scores that differ by less, or whose intervals overlap, count as equal; distances have no common
+scale, so that theirs is a share of the larger one."""
 HARD_TASK = 0.6
 FAR_COLUMN = 0.1
 GROUP_GAP = 0.1
@@ -24,25 +25,22 @@ def advise_outside(outside: Outside, gist: Gist) -> Iterator[Advice]:
     """
     name = main_metric(outside.evaluation)
     if name is not None:
-        yield from _against_references(outside.evaluation, name)
+        fewer = "columns and values" if gist.schema.image is None else "classes"
+        yield from _against_references(outside.evaluation, name, fewer)
         yield from _worst_group(outside.evaluation, name)
     yield from _far_columns(outside, gist)
 
 
-def _against_references(evaluation: Evaluation, name: str) -> Iterator[Advice]:
-    title = METRICS[name].title
-    real, own = evaluation.find(name, source="real"), evaluation.find(name)
-    if own is None or own.value is None:
-        return
-    if _beaten(evaluation, name, "noise"):
+def _against_references(evaluation: Evaluation, name: str, fewer: str) -> Iterator[Advice]:
+    if _ahead(evaluation, name, "synthetic", "noise") == 0:
         yield Advice(
             level="act",
             title="The synthetic rows are no better than noise",
             why=_beside(evaluation, name, "noise"),
             do="Nothing of use got through at this budget. Release with more epsilon, more rows or "
-            "fewer columns and values; dpgist plan foresees the noise without reading a row.",
+            f"fewer {fewer}; dpgist plan foresees the noise without reading a row.",
         )
-    elif _beaten(evaluation, name, "independent"):
+    elif _ahead(evaluation, name, "synthetic", "independent") == 0:
         yield Advice(
             level="act",
             title="How columns hang together was lost",
@@ -52,14 +50,14 @@ def _against_references(evaluation: Evaluation, name: str) -> Iterator[Advice]:
             "larger share of the release (the method's pair_weight and joint_weight), drop columns "
             "nobody needs, or raise epsilon.",
         )
-    if real is not None and real.value is not None:
-        yield from _against_real(evaluation, name, title, real.value, own.value)
+    lost = _ahead(evaluation, name, "real", "synthetic")
+    if lost is not None:
+        yield from _against_real(evaluation, name, lost)
 
 
-def _against_real(
-    evaluation: Evaluation, name: str, title: str, real: float, own: float
-) -> Iterator[Advice]:
-    if METRICS[name].better == "high" and real < HARD_TASK and name == "roc_auc":
+def _against_real(evaluation: Evaluation, name: str, lost: float) -> Iterator[Advice]:
+    title, real = METRICS[name].title, evaluation.mean(name, "real")
+    if name == "roc_auc" and real < HARD_TASK:
         yield Advice(
             level="look",
             title="The task is hard with real rows too",
@@ -67,8 +65,7 @@ def _against_real(
             do="Do not blame the synthetic rows: judge them by a label that can be predicted, or "
             "by the distances.",
         )
-    lost = (real - own) * (1 if METRICS[name].better == "high" else -1)
-    if lost <= CLOSE:
+    if lost == 0:
         yield Advice(
             level="fine",
             title="Nearly as good as the real rows",
@@ -85,20 +82,30 @@ def _against_real(
         )
 
 
-def _beaten(evaluation: Evaluation, name: str, source: str) -> bool:
-    """Whether a reference is as good as the synthetic rows."""
-    own, other = evaluation.find(name), evaluation.find(name, source=source)
-    if own is None or own.value is None or other is None or other.value is None:
+def _ahead(evaluation: Evaluation, name: str, source: str, other: str) -> float | None:
+    """By how much some rows are better than others: 0 if as good or worse, None if unknown."""
+    first, second = (evaluation.find(name, source=which) for which in (source, other))
+    if first is None or first.value is None or second is None or second.value is None:
+        return None
+    high = METRICS[name].better == "high"
+    ahead = (first.value - second.value) * (1 if high else -1)
+    close = CLOSE if high else CLOSE_DISTANCE * max(first.value, second.value)
+    return 0.0 if ahead <= close or _overlap(first, second) else ahead
+
+
+def _overlap(first: Score, second: Score) -> bool:
+    """Whether the intervals of two scores overlap; not if one has none."""
+    if first.low is None or first.high is None or second.low is None or second.high is None:
         return False
-    sign = 1 if METRICS[name].better == "high" else -1
-    return sign * (own.value - other.value) <= 0
+    return first.low <= second.high and second.low <= first.high
 
 
 def _beside(evaluation: Evaluation, name: str, source: str) -> str:
     own, other = evaluation.find(name), evaluation.find(name, source=source)
     if own is None or own.value is None or other is None or other.value is None:
         return ""
-    return f"{METRICS[name].title}: synthetic {short(own.value)}, {source} {short(other.value)}."
+    words = f"{METRICS[name].title}: synthetic {short(own.value)}, {source} {short(other.value)}."
+    return f"{words} Their 95 % intervals overlap." if _overlap(own, other) else words
 
 
 def _worst_group(evaluation: Evaluation, name: str) -> Iterator[Advice]:

@@ -15,7 +15,7 @@ from dpgist.report.svg import (
     FAINT_INK,
     box,
     dot,
-    fit,
+    fit_ends,
     label,
     line,
     mix,
@@ -26,6 +26,8 @@ from dpgist.report.svg import (
 )
 
 MOST_HEAT_COLUMNS = 45
+_LEAST_WRITTEN = 26
+"""Pixels of a cell that has room for its number."""
 
 Matrix = Sequence[Sequence[float | None]]
 
@@ -54,7 +56,7 @@ def heat_figure(
             parts += _cell(side + j * cell, top + i * cell, cell, value, names[i], names[j],
                            reach, diverging=diverging)  # fmt: skip
     for i, name in enumerate(names):
-        shown, middle = fit(name, font, side - 8), (i + 0.5) * cell + font * 0.36
+        shown, middle = fit_ends(name, font, side - 8), (i + 0.5) * cell + font * 0.36
         parts.append(label(side - 5, top + middle, shown, size=font, anchor="end", full=name))
         parts.append(
             label(
@@ -132,7 +134,7 @@ def _cell(
     words = f"{value:.3f}" if value is not None and known else "not defined"
     colour = _colour(value, reach, diverging=diverging) if value is not None and known else FAINT
     yield box(x, y, cell - 1, cell - 1, fill=colour, hint=f"{row} and {column}: {words}")
-    if value is not None and known and cell >= 27:
+    if value is not None and known and cell >= _LEAST_WRITTEN:
         strong = abs(value) > 0.6 * reach
         text = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.0f}"
         text = "0" if abs(value) < 0.005 else text

@@ -7,7 +7,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from dpgist.evaluate.groups import FEWEST_ROWS
 from dpgist.evaluate.scores import METRICS, Evaluation, Score
+from dpgist.evaluate.text import reasons
 from dpgist.plots import REAL, SYNTHETIC
 from dpgist.report import outside_figures
 from dpgist.report.comparison_page import comparison_context
@@ -35,6 +37,8 @@ _TITLES = {
     "accuracy": "Accuracy",
 }
 """Where the page has room for more words than a terminal."""
+_SPREAD = ("kid", "lenet_fid", "lenet_kid")
+"""Scores whose brackets hold something else than an interval over the test rows."""
 _REFERENCES = {
     "real": "real: the private training rows themselves, what no synthetic rows can be expected to "
     "beat",
@@ -59,11 +63,13 @@ def outside_context(outside: Outside | None, schema: Schema) -> dict[str, Any] |
         "references": _references(evaluation),
         "score_panels": list(_score_panels(evaluation)),
         "sources": evaluation.sources,
+        "interval_words": _interval_words(evaluation),
         "score_rows": list(_score_rows(evaluation)),
         "models": _models(evaluation),
         "groups": _groups(evaluation),
         "colours": {"real": REAL, "synthetic": SYNTHETIC},
-        "notes": [*outside.notes, *evaluation.notes, *_missing(evaluation)],
+        "notes": [*outside.notes, *evaluation.notes, *reasons(evaluation)],
+        "fewest": FEWEST_ROWS,
         **comparison_context(outside, schema),
     }
 
@@ -139,6 +145,15 @@ def _interval(score: Score) -> str:
     return f" [{score_text(score.low)}, {score_text(score.high)}]"
 
 
+def _interval_words(evaluation: Evaluation) -> str:
+    words = "All scores; in brackets a 95 % interval over the real test rows"
+    spread = [name for name in _SPREAD if name in evaluation.metrics]
+    if not spread:
+        return words
+    titles = ", ".join(title_of(name) for name in spread)
+    return f"{words}, but of {titles} the spread that their lines name"
+
+
 def _models(evaluation: Evaluation) -> dict[str, Any] | None:
     names = [n for n in evaluation.metrics if METRICS[n].family == "utility"]
     if not evaluation.models or not names:
@@ -202,15 +217,3 @@ def _group_row(evaluation: Evaluation, metric: str, group: str, sign: float) -> 
     own, real = values.get("synthetic"), values.get("real")
     lost = "–" if own is None or real is None else f"{sign * (real - own):+.3f}"
     return {"name": group, "cells": cells, "lost": lost}
-
-
-def _missing(evaluation: Evaluation) -> list[str]:
-    """What could not be computed and why, each reason once."""
-    reasons: dict[str, list[str]] = {}
-    for score in evaluation.scores:
-        if score.value is None and score.why and score.group is None:
-            title = METRICS[score.metric].title if score.metric in METRICS else score.metric
-            names = reasons.setdefault(score.why, [])
-            if title not in names:
-                names.append(title)
-    return [f"{', '.join(names)}: not computed, {why}" for why, names in reasons.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,14 @@ from dpgist.report.content import Content
 from dpgist.report.figures import NOISY, Series
 from dpgist.report.inside import Marginal
 from dpgist.report.outside_page import outside_context
-from dpgist.report.svg import plain, short
+from dpgist.report.svg import percent, plain, short
 from dpgist.report.templates import fill
 from dpgist.schema import Schema
 from dpgist.version import __version__
 
-SHOWN_ROWS = 6
+SHOWN_ROWS = 5
+CELL_DIGITS = 13
+"""More do not fit into a cell of the synthetic rows."""
 MOST_STRIPS = 20
 _RELATIONS = {
     "add_remove": "a person's rows may come or go; the row count is protected too",
@@ -52,8 +54,8 @@ def render(content: Content, images: dict[str, Array]) -> str:
 def _top(content: Content) -> dict[str, Any]:
     inside, card = content.inside, content.card
     n_columns = len(card["declared_public"]["schema"]["columns"])
-    drawn = "no synthetic rows" if inside.n_synthetic is None else f"{inside.n_synthetic:,} rows"
-    about = [f"synthetic data, {drawn}", f"{n_columns} columns", f"method {card['method']}"]
+    drawn = None if inside.n_synthetic is None else f"synthetic data, {inside.n_synthetic:,} rows"
+    about = [drawn or "no synthetic rows", f"{n_columns} columns", f"method {card['method']}"]
     head, _, rest = content.stamp.partition(". ")
     return {
         "title": content.title,
@@ -123,7 +125,7 @@ def _tiles(card: dict[str, Any]) -> list[dict[str, str]]:
             "words": "delta: probability that epsilon may fail",
         },
         {
-            "value": f"{100 * attack:.1f} %",
+            "value": percent(attack),
             "words": "how often an attacker who knows all other rows can be right about one person "
             "at most; a coin is right 50 % of the time",
         },
@@ -166,10 +168,10 @@ def _gist(content: Content) -> dict[str, Any]:
     curve = inside.curve
     return {
         "label": content.card["declared_public"]["schema"]["table"].get("label"),
+        "gist_title": "Gist" if inside.n_synthetic is None else "Gist and synthetic rows",
         "gist_words": _gist_words(content),
         "class_figure": _class_figure(content) if inside.classes else None,
-        "class_words": "Bars: share among the synthetic rows. Marks: noisy share in the gist, ± 2 "
-        "standard deviations of its noise. The percentage is the synthetic one.",
+        "class_words": _class_words(content),
         "panels": [_panel(marginal) for marginal in inside.marginals if marginal.synthetic],
         "colours": {"synthetic": SYNTHETIC, "noisy": NOISY},
         "curve": None
@@ -178,7 +180,7 @@ def _gist(content: Content) -> dict[str, Any]:
         "curve_words": "Squared distance between the generator's mean features and the noisy ones. "
         "The true distribution itself would score at the dashed line on average; a loss that stays "
         "far above it has more to learn, one that reaches it has used up the gist.",
-        "shown_rows": _turned(inside.shown_columns, inside.shown_rows),
+        "shown_rows": list(_turned(content)),
     }
 
 
@@ -190,6 +192,13 @@ def _gist_words(content: Content) -> str:
         "taken to be drawn from the model. Where the two agree the generator has learnt what the "
         "gist tells; how far the gist is from the truth is the noise on the card."
     )
+
+
+def _class_words(content: Content) -> str:
+    marks = "Marks: noisy share in the gist, ± 2 standard deviations of its noise."
+    if content.inside.n_synthetic is None:
+        return f"{marks} The percentage is the noisy one."
+    return f"Bars: share among the synthetic rows. {marks} The percentage is the synthetic one."
 
 
 def _class_figure(content: Content) -> Markup:
@@ -233,14 +242,22 @@ def _gap_note(marginal: Marginal) -> str:
 def _null_note(marginal: Marginal) -> str:
     if marginal.noisy_null is None or marginal.null is None:
         return marginal.kind
-    return f"null: {marginal.null:.1%} synthetic, {marginal.noisy_null:.1%} in the gist"
+    return f"null: {percent(marginal.null)} synthetic, {percent(marginal.noisy_null)} in the gist"
 
 
-def _turned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[str, list[str]]]:
+def _turned(content: Content) -> Iterator[tuple[str, list[str]]]:
     """One line per column: so a table of any width fits the page."""
-    if len(columns) < 2:
-        return []
-    return [(name, [row[index] for row in rows[:SHOWN_ROWS]]) for index, name in enumerate(columns)]
+    inside, columns = content.inside, content.card["declared_public"]["schema"]["columns"]
+    if len(inside.shown_columns) < 2:
+        return
+    for index, name in enumerate(inside.shown_columns):
+        cells = [row[index] for row in inside.shown_rows[:SHOWN_ROWS]]
+        yield name, [_shortened(c) for c in cells] if columns[name]["type"] == "number" else cells
+
+
+def _shortened(number: str) -> str:
+    """A number in as many digits as its cell has room for; null stays empty."""
+    return number if len(number) <= CELL_DIGITS else f"{float(number):.6g}"
 
 
 def _strips(images: dict[str, Array]) -> Iterator[dict[str, str]]:

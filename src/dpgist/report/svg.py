@@ -36,6 +36,24 @@ def fit(text: str, size: float, room: float, *, bold: bool = False) -> str:
     return text[:kept].rstrip() + "…"
 
 
+def fit_ends(text: str, size: float, room: float) -> str:
+    """The text, or as much of both its ends as there is room for: long names may begin alike.
+
+    Privacy: looks at labels only.
+    """
+    if text_width(text, size) <= room:
+        return text
+    kept = len(text)
+    while kept > 2 and text_width(_ends(text, kept), size) > room:
+        kept -= 1
+    return _ends(text, kept)
+
+
+def _ends(text: str, kept: int) -> str:
+    first = kept // 2
+    return f"{text[:first].rstrip()}…{text[len(text) - (kept - first) :].lstrip()}"
+
+
 def label(
     x: float,
     y: float,
@@ -158,6 +176,11 @@ def short(value: float, digits: int = 3) -> str:
 def score_text(value: float) -> str:
     """A score with three decimals, or as many as a tiny one needs. Privacy: as above."""
     return f"{value:.3f}" if 0.0095 <= abs(value) < 100 else short(value)
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share as a percentage. Privacy: writes what it is given."""
+    return f"{100 * share:.{digits}f} %"
 
 
 def plain(value: float) -> str:
