@@ -30,6 +30,8 @@ _FIRST_TRUE = 4
 _ISO_FORMAT = "%Y-%m-%d"
 # How the objects that stand for an absent cell print: not numbers, not a time, not available.
 _ABSENT_OBJECTS = frozenset({"nan", "NaN", "-NaN", "sNaN", "-sNaN", "NaT", "<NA>"})
+_WITHOUT_VIEW = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+"""Types from which Arrow cannot take, and those to use instead."""
 _EXACT_BELOW = 2**53
 _MILLISECONDS_PER_DAY = 86_400_000
 _TICKS_PER_DAY = {
@@ -134,7 +136,18 @@ def flat(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
         cells = cells.combine_chunks()
     if isinstance(cells, pa.ExtensionArray):
         cells = cells.storage
-    return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
+    return without_dictionary(cells)
+
+
+def without_dictionary(cells: pa.Array) -> pa.Array:
+    """The cells themselves where an array holds their places in a dictionary.
+
+    Privacy: row-wise; for the private pass alone.
+    """
+    if not pa.types.is_dictionary(cells.type):
+        return cells
+    values = cells.dictionary
+    return values.cast(_WITHOUT_VIEW.get(values.type, values.type)).take(cells.indices)
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -4,14 +4,17 @@ import datetime as dt
 import gc
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpgist.cells import flat
 from dpgist.errors import DataError
 from dpgist.schema import BooleanColumn, CategoryColumn, DateColumn, IntegerColumn, Schema
 from dpgist.sources import open_source
 from dpgist.sources.arrow_file import ParquetFiles
+from dpgist.sources.blocks import cut_blocks
 
 SCHEMA = Schema(
     name="t",
@@ -81,6 +84,39 @@ def test_dictionaries_that_differ_between_batches_are_read_by_value(tmp_path):
             writer.write_batch(batch)
     found = pa.concat_tables(blocks_of(path))
     assert found["b"].to_pylist() == ["x", "y", "x"]
+
+
+def test_categories_of_polars_are_read_by_value(tmp_path):
+    frame = pl.DataFrame({"a": [1, 2, 3], "b": ["y", None, "x"]})
+    frame.with_columns(pl.col("b").cast(pl.Categorical)).write_ipc(tmp_path / "t.arrow")
+    found = pa.concat_tables(blocks_of(tmp_path / "t.arrow"))
+    assert found["b"].to_pylist() == ["y", None, "x"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1], pa.int8()),
+        pa.array([1.5]),
+        pa.array([1], pa.decimal128(5, 1)),
+        pa.array(["x"]),
+        pa.array(["x"], pa.string_view()),
+        pa.array([b"x"]),
+        pa.array([b"x"], pa.binary_view()),
+        pa.array([b"x"], pa.binary(1)),
+        pa.array([True]),
+        pa.array([0], pa.date32()),
+        pa.array([None]),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_dictionaries_of_every_type_are_read_by_value(values):
+    places = pa.array([0, None, 0], pa.uint8())
+    cells = pa.DictionaryArray.from_arrays(places, values)
+    kept, wanted = pa.chunked_array([cells, cells[:0]]), values[0].as_py()
+    (block,) = cut_blocks([pa.table({"b": kept})], 5)
+    assert block["b"].to_pylist() == [wanted, None, wanted]
+    assert flat(kept).to_pylist() == [wanted, None, wanted]
 
 
 def test_a_folder_of_parquet_files_is_read_in_the_order_of_names(tmp_path):
