@@ -123,7 +123,7 @@ class _Images:
     reader: Reader
 
     def check(self, schema: Schema) -> None:
-        check_header(NamedImages(reader=self.reader, schema=schema).header(), schema)
+        NamedImages(reader=self.reader, schema=schema).check()
 
     def names(self, schema: Schema) -> tuple[str, ...]:
         return NamedImages(reader=self.reader, schema=schema).header().names
