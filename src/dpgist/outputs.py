@@ -117,6 +117,7 @@ def save_release(gist: Gist, outputs: Outputs) -> None:
     Privacy: writes what was released.
     """
     gist.save(outputs.gist, force=outputs.force)
+    outputs.discard_reports()
     write_text(gist.card(), outputs.card_text, force=outputs.force)
     card = json.dumps(gist.card_dict(), indent=2)
     write_text(card, outputs.card_json, force=outputs.force)

@@ -6,9 +6,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.made_gists import GRID, gist_of, grid_table
 
 from dpgist.encode import Encoder
-from dpgist.outputs import write_table
+from dpgist.methods import Marginal
+from dpgist.outputs import Outputs, save_release, write_table
 from dpgist.schema import (
     BooleanColumn,
     CategoryColumn,
@@ -82,3 +84,14 @@ def test_nulls_of_an_only_column_are_rows(tmp_path, column, cells):
     assert not broken.any()
     assert found.equals(table)
     assert len(pd.read_csv(tmp_path / "t.csv")) == len(cells)
+
+
+def test_a_report_about_other_results_is_refused_and_by_force_discarded(tmp_path):
+    report = tmp_path / "report.html"
+    report.write_text("about others")
+    with pytest.raises(FileExistsError):
+        Outputs(folder=tmp_path).prepare()
+    outputs = Outputs(folder=tmp_path, force=True)
+    outputs.prepare()
+    save_release(gist_of(grid_table(50), GRID, Marginal()), outputs)
+    assert not report.exists()
