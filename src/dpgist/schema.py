@@ -190,13 +190,22 @@ def _read_column(name: str, settings: Any, parsed: list[Column], problems: list[
     kind = COLUMN_TYPES.get(word) if isinstance(word, str) else None
     if kind is None:
         found = "is missing" if word is None else f"{word!r} is unknown"
-        problems.append(f"column {name!r}: type {found}; choose one of {kinds}")
+        hint = _quotes_hint(name, settings)
+        problems.append(f"column {name!r}: type {found}; choose one of {kinds}{hint}")
         return
     known = {f.name for f in fields(kind)} - {"name"}
     problems += _unknown_keys(set(settings) - {"type"}, known, f"column {name!r}")
     required = {f.name: None for f in fields(kind) if f.default is MISSING}
     given = {key: settings[key] for key in known if key in settings}
     parsed.append(kind(**{**required, **given, "name": name}))
+
+
+def _quotes_hint(name: str, settings: Mapping[str, Any]) -> str:
+    """A way out for names with dots, which TOML reads as sections within sections."""
+    inner = next((key for key, value in settings.items() if isinstance(value, Mapping)), None)
+    if inner is None:
+        return ""
+    return f'; if its name holds a dot, put it in quotes, as in [columns."{name}.{inner}"]'
 
 
 def _unknown_keys(given: set[str], known: set[str], where: str) -> list[str]:
