@@ -10,6 +10,7 @@ import pytest
 from tests.made_gists import stripe_images
 
 from dpgist.privacy.ledger import Ledger
+from dpgist.version import __version__
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 VERBS = [
@@ -106,6 +107,26 @@ def test_schema_check_accepts_and_refuses(dpgist, people):
     assert bad.status == 1
     assert "age" in bad.out
     assert dpgist("schema", "check", "nowhere.toml").status == 2
+
+
+def test_a_column_name_with_a_dot_is_to_be_put_in_quotes(dpgist, people):
+    text = (people / "people.toml").read_text().replace("columns.height", "columns.body.height")
+    (people / "dots.toml").write_text(text)
+    outcome = dpgist("schema", "check", "dots.toml")
+    assert outcome.status == 1
+    assert 'put it in quotes, as in [columns."body.height"]' in outcome.out
+
+
+def test_the_version_can_be_asked_for(dpgist):
+    outcome = dpgist("--version")
+    assert (outcome.status, outcome.out) == (0, f"dpgist {__version__}\n")
+
+
+def test_a_ledger_needs_a_name(dpgist, people):
+    outcome = dpgist("ledger", "create", "new.ledger", "--name", " ", *BUDGET)
+    assert outcome.status == 2
+    assert "--name must be the name of a table" in outcome.err
+    assert not (people / "new.ledger").exists()
 
 
 def test_a_ledger_is_never_overwritten(dpgist, ledger):
@@ -246,7 +267,7 @@ def test_sampling_refuses_what_it_cannot_do(dpgist, release, people):
         (["--out", "rows.xlsx"], ".parquet or .csv"),
         (["--out", "rows.csv", "--where", "weight=4"], "smoker"),
         (["--out", "rows.csv", "--where", "age=200"], "between 0 and 110"),
-        (["--out", "rows.csv", "--where", "age=40..30"], "between 0 and 110"),
+        (["--out", "rows.csv", "--where", "age=40..30"], "swap the ends"),
         (["--out", "rows.csv", "--where", "age=old"], "a number"),
         (["--out", "rows.csv", "--where", "smoker=maybe"], "true"),
         (["--out", "rows.csv", "--where", "smoker"], "column=value"),
@@ -390,7 +411,7 @@ def test_ctrl_c_in_the_private_pass_says_that_the_charge_stays(dpgist, release, 
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpgist.workflow.release", stop)
+    monkeypatch.setattr("dpgist.workflow.release_planned", stop)
     outcome = release()
     assert outcome.status == 130
     assert "stays spent" in outcome.err
@@ -431,7 +452,7 @@ def test_an_unforeseen_error_shows_its_place_but_not_its_message(dpgist, release
     def fail(*_, **__):
         raise RuntimeError("cell was CANARY-7351")
 
-    monkeypatch.setattr("dpgist.workflow.release", fail)
+    monkeypatch.setattr("dpgist.workflow.release_planned", fail)
     outcome = release()
     assert outcome.status == 2
     assert "RuntimeError at test_cli.py" in outcome.err

@@ -110,7 +110,8 @@ def sample_verb(
     where: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only such rows: column=value, or column=a..b for numbers and dates; repeatable."
+            help="Only such rows: column=value, or column=a..b for numbers and dates (YYYY-MM-DD);"
+            " column= asks for null; repeatable."
         ),
     ] = None,
     balanced: Annotated[bool, typer.Option(help="Equally many rows of each class.")] = False,
