@@ -16,6 +16,7 @@ from typing import Any
 
 from dpgist.columns import (
     COLUMN_TYPES,
+    EXACT_LIMIT,
     BooleanColumn,
     CategoryColumn,
     Column,
@@ -282,5 +283,5 @@ def _image_problems(label: Any, columns: tuple[Column, ...]) -> Iterator[str]:
 
 
 def _count_problems(value: Any, field: str) -> Iterator[str]:
-    if not is_integer(value) or value < 1:
-        yield f"[table]: {field} must be an integer of at least 1, got {value!r}"
+    if not is_integer(value) or not 1 <= value <= EXACT_LIMIT:
+        yield f"[table]: {field} must be an integer from 1 to 10^15, got {value!r}"
