@@ -9,6 +9,7 @@ import pyarrow.parquet
 import pytest
 from tests.made_gists import stripe_images
 
+from dpgist.generators.model import read_model
 from dpgist.privacy.ledger import Ledger
 from dpgist.version import __version__
 
@@ -259,6 +260,18 @@ def test_the_same_seed_gives_the_same_model_and_rows(dpgist, release, people):
     assert (people / "one.csv").read_bytes() == (people / "two.csv").read_bytes()
 
 
+def test_many_rows_are_sampled_piece_by_piece(dpgist, release, people, monkeypatch):
+    release()
+    dpgist("train", "people.gist", "--out", "people.model", "--steps", "2")
+    monkeypatch.setattr("dpgist.generators.model._CHUNK_ROWS", 7)
+    wanted = read_model("people.model").sample(30, seed=5, kind="pyarrow")
+    for name in ("rows.csv", "rows.parquet"):
+        sample = ["sample", "people.model", "--rows", "30", "--out", name, "--seed", "5"]
+        assert dpgist(*sample).status == 0
+    assert pyarrow.parquet.read_table(people / "rows.parquet").equals(wanted)
+    assert pyarrow.csv.read_csv(people / "rows.csv").to_pylist() == wanted.to_pylist()
+
+
 def test_sampling_refuses_what_it_cannot_do(dpgist, release, people):
     release()
     dpgist("train", "people.gist", "--out", "people.model", "--steps", "2")
@@ -457,6 +470,17 @@ def test_an_unforeseen_error_shows_its_place_but_not_its_message(dpgist, release
     assert outcome.status == 2
     assert "RuntimeError at test_cli.py" in outcome.err
     assert "CANARY" not in outcome.err
+
+
+def test_too_little_memory_is_no_internal_error(dpgist, release, monkeypatch):
+    def fail(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("dpgist.workflow.release_planned", fail)
+    outcome = release()
+    assert outcome.status == 2
+    assert "not enough memory" in outcome.err
+    assert "internal error" not in outcome.err
 
 
 def test_ctrl_c_while_training_leaves_a_checkpoint_to_go_on_from(

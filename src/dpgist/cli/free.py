@@ -19,7 +19,7 @@ from dpgist.demo import run_demo
 from dpgist.errors import ArtefactError
 from dpgist.generators.model import read_model
 from dpgist.gist import read_gist
-from dpgist.outputs import Outputs, model_card, refuse_unknown_table, write_table
+from dpgist.outputs import Outputs, model_card, refuse_unknown_table, write_tables
 from dpgist.training.loop import Training
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing outputs.")]
@@ -126,10 +126,8 @@ def sample_verb(
     refuse_unknown_table(out, trained.schema)
     refuse_bad_output(out, force=force, inputs=[model])
     conditions = _conditions(where or [])
-    table = trained.sample(
-        rows, seed=seed, where=conditions or None, balanced=balanced, kind="pyarrow"
-    )
-    write_table(table, out, trained.schema, force=force)
+    tables = trained.chunks(rows, seed=seed, where=conditions, balanced=balanced)
+    write_tables(tables, out, trained.schema, force=force)
     typer.echo(str(out))
 
 
