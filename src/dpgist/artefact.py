@@ -132,7 +132,7 @@ def _refuse_what_is_read(path: Path, inputs: Iterable[Path | None]) -> None:
         if given is None:
             continue
         if given.is_dir() and path.resolve().is_relative_to(given.resolve()):
-            what = f"lies in {given}, a folder that this very command reads; write to another"
+            what = "is or lies in a folder that this very command reads; write to another"
             raise FileExistsError(errno.EEXIST, what, str(path))
         if path.exists() and given.exists() and given.samefile(path):
             what = "is read by this very command; write to another file"
