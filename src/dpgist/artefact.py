@@ -105,15 +105,16 @@ def refuse_bad_output(
     """Raise before anything is spent if ``path`` could not, or must not, be written afterwards.
 
     Not even ``force`` overwrites ``inputs``, what the same command reads, or a ledger: both hold
-    what no repetition brings back.
+    what no repetition brings back. Nor may a folder of inputs get a new file, which the next
+    command would take for a part of them.
 
     Privacy: looks at the output folder and at names, and at an existing output's first bytes.
     """
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(path))
-    if path.exists():
-        _refuse_precious(path, inputs)
+    _refuse_what_is_read(path, inputs)
+    _refuse_ledger(path)
     if path.exists() and not force:
         raise FileExistsError(
             errno.EEXIST, "exists already; use another name or --force", str(path)
@@ -121,32 +122,31 @@ def refuse_bad_output(
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder; create it first", str(path.parent))
     # Asking the file system is the only test that also holds for root and read-only mounts.
-    probe = _temporary_name(path)
-    os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    probe, descriptor = _temporary_file(path)
+    os.close(descriptor)
     probe.unlink()
 
 
-def _refuse_precious(path: Path, inputs: Iterable[Path | None]) -> None:
-    if any(given is not None and _holds(given, path) for given in inputs):
-        raise FileExistsError(
-            errno.EEXIST, "is read by this very command; write to another file", str(path)
-        )
-    if path.is_file():
-        with path.open("rb") as file:
-            ledger = file.read(len(_SQLITE)) == _SQLITE
-        if ledger:
-            raise FileExistsError(
-                errno.EEXIST,
-                "is an SQLite file (a ledger?), which is never overwritten; use another name",
-                str(path),
-            )
+def _refuse_what_is_read(path: Path, inputs: Iterable[Path | None]) -> None:
+    for given in inputs:
+        if given is None:
+            continue
+        if given.is_dir() and path.resolve().is_relative_to(given.resolve()):
+            what = "is or lies in a folder that this very command reads; write to another"
+            raise FileExistsError(errno.EEXIST, what, str(path))
+        if path.exists() and given.exists() and given.samefile(path):
+            what = "is read by this very command; write to another file"
+            raise FileExistsError(errno.EEXIST, what, str(path))
 
 
-def _holds(given: Path, path: Path) -> bool:
-    """Whether an existing file is what is given, or lies in the folder that is."""
-    if given.is_dir():
-        return path.resolve().is_relative_to(given.resolve())
-    return given.exists() and given.samefile(path)
+def _refuse_ledger(path: Path) -> None:
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        ledger = file.read(len(_SQLITE)) == _SQLITE
+    if ledger:
+        what = "is an SQLite file (a ledger?), which is never overwritten; use another name"
+        raise FileExistsError(errno.EEXIST, what, str(path))
 
 
 @contextmanager
@@ -157,8 +157,7 @@ def new_file(path: str | os.PathLike[str], *, force: bool = False) -> Iterator[B
     """
     path = Path(path)
     refuse_bad_output(path, force=force)
-    temporary = _temporary_name(path)
-    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    temporary, descriptor = _temporary_file(path)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -204,14 +203,24 @@ class ResultFolder:
         """Every file, in the order of writing."""
         raise NotImplementedError
 
+    def reports(self) -> list[Path]:
+        """What ``dpgist report`` has said of the results."""
+        return [self.folder / "report.html", self.folder / "report.json"]
+
     def prepare(self, *, inputs: Sequence[Path | None] = ()) -> None:
         """Make the folder and refuse, before anything is spent, what could not be written.
 
         Privacy: looks at the output folder, and at the names of what the command reads.
         """
+        _refuse_what_is_read(self.folder, inputs)
         (self.folder / "plots").mkdir(parents=True, exist_ok=True)
-        for path in self.files():
+        for path in (*self.files(), *self.reports()):
             refuse_bad_output(path, force=self.force, inputs=inputs)
+
+    def discard_reports(self) -> None:
+        """Take back what was said of results that others have replaced."""
+        for path in self.reports():
+            path.unlink(missing_ok=True)
 
     def discard_if_empty(self) -> None:
         """Take back the folders, unless something was written into them."""
@@ -220,8 +229,14 @@ class ResultFolder:
                 folder.rmdir()
 
 
-def _temporary_name(path: Path) -> Path:
-    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
+def _temporary_file(path: Path) -> tuple[Path, int]:
+    """A new file beside a path, and its descriptor."""
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
+    try:
+        return temporary, os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    except OSError as error:
+        what = f"no file can be written in this folder ({error.strerror})"
+        raise OSError(error.errno, what, str(path.parent)) from None
 
 
 def _publish(temporary: Path, path: Path, *, force: bool) -> None:

@@ -25,11 +25,14 @@ _SHORT_NUMBER = r"^-?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,2})?$"
 _ANY_NUMBER = (
     r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
 )
+_WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"
 _TRUTH_WORDS = pa.array(["false", "0", "no", "f", "true", "1", "yes", "t"], pa.large_string())
 _FIRST_TRUE = 4
 _ISO_FORMAT = "%Y-%m-%d"
 # How the objects that stand for an absent cell print: not numbers, not a time, not available.
 _ABSENT_OBJECTS = frozenset({"nan", "NaN", "-NaN", "sNaN", "-sNaN", "NaT", "<NA>"})
+_WITHOUT_VIEW = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+"""Types from which Arrow cannot take, and those to use instead."""
 _EXACT_BELOW = 2**53
 _MILLISECONDS_PER_DAY = 86_400_000
 _TICKS_PER_DAY = {
@@ -125,6 +128,24 @@ def cell_text(value: Any) -> str | None:
         return None
 
 
+def spellings(values: tuple[str, ...], kind: pa.DataType) -> list[str | None]:
+    """How :func:`texts` writes cells of a type that mean these values; None where none can.
+
+    Privacy: for public values; looks at a type, not at cells.
+    """
+    asked = pa.array(values, pa.large_string())
+    if is_text(kind) or pa.types.is_null(kind):
+        return list(values)
+    if pa.types.is_boolean(kind):
+        return [(None, "false", "true")[code + 1] for code in truths(asked)[0]]
+    meant = numbers(asked)[0]
+    if pa.types.is_floating(kind):
+        return list(texts(pa.array(meant).cast(kind, safe=False)).to_pylist())
+    whole = texts(pa.array(np.where(np.isfinite(meant) & (np.rint(meant) == meant), meant, np.nan)))
+    exact = pc.match_substring_regex(asked, pattern=_WHOLE_NUMBER)
+    return list(pc.if_else(exact, asked, whole).to_pylist())
+
+
 def flat(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array without chunks, dictionary or extension type.
 
@@ -134,7 +155,18 @@ def flat(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
         cells = cells.combine_chunks()
     if isinstance(cells, pa.ExtensionArray):
         cells = cells.storage
-    return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
+    return without_dictionary(cells)
+
+
+def without_dictionary(cells: pa.Array) -> pa.Array:
+    """The cells themselves where an array holds their places in a dictionary.
+
+    Privacy: row-wise; for the private pass alone.
+    """
+    if not pa.types.is_dictionary(cells.type):
+        return cells
+    values = cells.dictionary
+    return values.cast(_WITHOUT_VIEW.get(values.type, values.type)).take(cells.indices)
 
 
 def is_text(kind: pa.DataType) -> bool:

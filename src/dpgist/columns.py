@@ -231,7 +231,7 @@ def _range_problems(
 
 
 def _too_wide(column: IntegerColumn | NumberColumn, *, decimals: int) -> Iterator[str]:
-    bounds = [bound for bound in (column.min, column.max) if _is_number(bound)]
+    bounds = [bound for bound in (column.min, column.max) if is_integer(bound) or _is_number(bound)]
     if any(abs(bound) * 10**decimals > EXACT_LIMIT for bound in bounds):
         unit = f"10^-{decimals}" if decimals else "1"
         yield (

@@ -60,17 +60,34 @@ def draft_schema(path: str | Path) -> str:
         raise DataError(f"there is no file or folder {path}; check the path")
     _, reader = table_file(path)
     names = reader.header().names
-    if isinstance(reader, CsvFile) and not reader.is_utf8():
-        raise DataError(
-            f"{path} is not in UTF-8, and values could not be told apart; convert it to UTF-8, "
-            "for instance by iconv -f LATIN1 -t UTF-8"
-        )
+    if isinstance(reader, CsvFile):
+        _refuse_odd_text(reader)
     if twice := repeated(names):
         raise DataError(f"the data has columns more than once: {', '.join(map(repr, twice))}")
     found = dict.fromkeys(names, _Facts())
     for table in reader.tables(names):
         found = {name: facts.joined(_facts(table.column(name))) for name, facts in found.items()}
     return _schema_text(path.name.split(".")[0] or "table", found)
+
+
+def _refuse_odd_text(file: CsvFile) -> None:
+    """Refuse text that would be read, but not as it was meant."""
+    if not file.is_utf8():
+        raise DataError(
+            f"{file.path} is not in UTF-8, and values could not be told apart; convert it to "
+            "UTF-8, for instance by iconv -f LATIN1 -t UTF-8"
+        )
+    names = file.header().names
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+        raise DataError(
+            f"the first line of {file.path} names one column, with semicolons or tabs in it; "
+            "columns must be separated by commas, and decimals by points: convert it"
+        )
+    if file.has_surplus():
+        raise DataError(
+            f"{file.path} has rows with more cells than its first line names columns; is a comma "
+            "used for decimals, or in a text that is not in quotes? Correct it"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,8 @@ import numpy as np
 from dpgist.card import guarantee, guarantee_lines, other_reading
 from dpgist.gist import NoiseError, expected_noise_error
 from dpgist.privacy.accounting import MU_SQUARED_UNITS, mu_from_units
-from dpgist.privacy.curator import Forecast
-from dpgist.privacy.plan import COUNTS, HEALTH, Budget, Relation
+from dpgist.privacy.curator import Forecast, StageForecast
+from dpgist.privacy.plan import COUNTS, HEALTH, Block, Budget, Relation
 from dpgist.privacy.sensitivity import mu_squared
 from dpgist.schema import Schema
 
@@ -46,7 +48,8 @@ class Estimate:
         """Expected error that the noise adds to the loss; None without a declared row count."""
         if self.rows_about is None:
             return None
-        parts = [p for p in self._parts() if p[0].name not in (COUNTS, HEALTH)]
+        last = _parts(self.forecast.stages[-1])
+        parts = [part for part in last if part[0].name not in (COUNTS, HEALTH)]
         return expected_noise_error(
             np.array([float(block.length * classes) for block, classes, _ in parts]),
             np.array([std / self.rows_about for _, _, std in parts]),
@@ -68,7 +71,7 @@ class Estimate:
     @property
     def memory_bytes(self) -> int:
         """Peak memory of the private pass; it does not grow with the number of rows."""
-        features = sum(block.length for block in self.forecast.blocks)
+        features = max(stage.features for stage in self.forecast.stages)
         block_bytes = self.forecast.block_rows * features * 8
         return BASE_BYTES + COPIES_OF_A_BLOCK * block_bytes + 4 * 8 * self.forecast.coordinates
 
@@ -85,13 +88,15 @@ class Estimate:
             "sensitivity": self.forecast.sensitivity,
             "noise": [
                 {
+                    "stage": number,
                     "block": block.name,
                     "classes": classes,
                     "length": block.length,
                     "grid_bits": block.bits,
                     "noise_std": std,
                 }
-                for block, classes, std in self._parts()
+                for number, stage in enumerate(self.forecast.stages, start=1)
+                for block, classes, std in _parts(stage)
             ],
             "rows_about": self.rows_about,
             "noise_error": None if error is None else asdict(error),
@@ -112,6 +117,7 @@ class Estimate:
         lines += [
             f"{b['block']}: {b['classes']} x {b['length']} numbers, noise std "
             f"{b['noise_std']:.4g}, grid 2^-{b['grid_bits']}"
+            + (f", stage {b['stage']}" if b["stage"] > 1 else "")
             for b in facts["noise"]
         ]
         memory = f"memory of the private pass: about {self.memory_bytes / 2**20:.0f} MiB"
@@ -129,20 +135,33 @@ class Estimate:
             f"{error['feature_term']:.3g} from finitely many features",
         ]
 
-    def _parts(self) -> list[tuple[Any, int, float]]:
-        classes = self.forecast.n_classes
-        return [
-            (block, classes if block.labelled else 1, std)
-            for block, std in zip(self.forecast.blocks, self.forecast.noise_stds, strict=True)
-        ]
-
     def _other_mu(self) -> float | None:
         if self.budget.relation == Relation.REPLACE_ONE:
             return None
-        blocks = self.forecast.blocks
-        stds = [
-            std * 2.0**block.bits
-            for block, std in zip(blocks, self.forecast.noise_stds, strict=True)
-        ]
-        total = mu_squared(blocks, stds, Relation.REPLACE_ONE, self.schema.max_rows_per_person)
+        first, *later = self.forecast.stages
+        total = self._mu_squared(first, first.blocks, Relation.REPLACE_ONE)
+        for stage in later:
+            # Its counts, which a replaced row need not move, weigh less the more cells an earlier
+            # stage leads to; so they get no credit, lest the release turn out weaker than this.
+            others = [block for block in stage.blocks if block.name != COUNTS]
+            replaced, added = (
+                self._mu_squared(stage, others, relation)
+                for relation in (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+            )
+            total += replaced / added * Fraction(stage.mu_squared_units, MU_SQUARED_UNITS)
         return mu_from_units(math.ceil(total * MU_SQUARED_UNITS))
+
+    def _mu_squared(
+        self, stage: StageForecast, blocks: Sequence[Block], relation: Relation
+    ) -> Fraction:
+        """What a stage costs for a row that moves these of its blocks."""
+        stds = dict(zip(stage.blocks, stage.noise_stds, strict=True))
+        on_grid = [stds[block] * 2.0**block.bits for block in blocks]
+        return mu_squared(blocks, on_grid, relation, self.schema.max_rows_per_person)
+
+
+def _parts(stage: StageForecast) -> list[tuple[Block, int, float]]:
+    return [
+        (block, stage.n_classes if block.labelled else 1, std)
+        for block, std in zip(stage.blocks, stage.noise_stds, strict=True)
+    ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -43,17 +44,40 @@ def write_table(table: pa.Table, path: Path, schema: Schema, *, force: bool) -> 
 
     Privacy: writes what it is given; callers give synthetic rows.
     """
+    write_tables([table], path, schema, force=force)
+
+
+def write_tables(tables: Iterable[pa.Table], path: Path, schema: Schema, *, force: bool) -> None:
+    """Write the rows of one table or more, piece by piece; npz takes them all at once.
+
+    Privacy: writes what it is given; callers give synthetic rows.
+    """
     refuse_unknown_table(path, schema)
+    write = {".parquet": _write_parquet, ".csv": _write_csv, ".npz": _write_npz}[path.suffix]
     with new_file(path, force=force) as file:
-        if path.suffix == ".parquet":
-            pa.parquet.write_table(table, file)
-        elif path.suffix == ".csv":
-            pa.csv.write_csv(_without_blank_lines(_with_formats(table, schema)), file)
-        else:
-            arrays = image_arrays(table, schema)
-            if "y" in arrays and arrays["y"].dtype == object:  # null has no place in an array
-                arrays["y"] = np.array(["" if y is None else str(y) for y in arrays["y"]])
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        write(iter(tables), file, schema)
+
+
+def _write_parquet(tables: Iterator[pa.Table], file: BinaryIO, schema: Schema) -> None:
+    del schema  # parquet has types of its own
+    first = next(tables)
+    with pa.parquet.ParquetWriter(file, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
+
+
+def _write_csv(tables: Iterator[pa.Table], file: BinaryIO, schema: Schema) -> None:
+    options = pa.csv.WriteOptions()
+    for table in tables:
+        pa.csv.write_csv(_without_blank_lines(_with_formats(table, schema)), file, options)
+        options.include_header = False
+
+
+def _write_npz(tables: Iterator[pa.Table], file: BinaryIO, schema: Schema) -> None:
+    arrays = image_arrays(pa.concat_tables(tables), schema)
+    if "y" in arrays and arrays["y"].dtype == object:  # null has no place in an array
+        arrays["y"] = np.array(["" if y is None else str(y) for y in arrays["y"]])
+    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def _with_formats(table: pa.Table, schema: Schema) -> pa.Table:
@@ -117,6 +141,7 @@ def save_release(gist: Gist, outputs: Outputs) -> None:
     Privacy: writes what was released.
     """
     gist.save(outputs.gist, force=outputs.force)
+    outputs.discard_reports()
     write_text(gist.card(), outputs.card_text, force=outputs.force)
     card = json.dumps(gist.card_dict(), indent=2)
     write_text(card, outputs.card_json, force=outputs.force)

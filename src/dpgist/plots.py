@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import textwrap
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +44,9 @@ STYLE: Any = {  # Any: matplotlib types these keys as literals of its newest ver
     "figure.dpi": 150,
     "savefig.bbox": "tight",
 }
+MOST_OPTIONS = 30
+"""So many options of a column are drawn, the largest."""
+_NO_LETTERS = r"Glyph \d+ .* missing from|Matplotlib currently does not support"
 Array = npt.NDArray[Any]
 
 
@@ -68,7 +73,7 @@ def scatter_pair(
         for axis, cloud, name in zip(axes, (real, synthetic), ("real", "synthetic"), strict=True):
             _cloud(axis, cloud)
             axis.set_title(name, fontsize=12, fontweight="bold")
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color="#5c6b78")
+        heading(figure, title)
         return figure
 
 
@@ -93,7 +98,7 @@ def columns_figure(
             figure.legend(
                 handles=_legend(), loc="upper right", ncols=2, frameon=False, fontsize=9.5
             )
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color="#5c6b78")
+        heading(figure, title)
         return figure
 
 
@@ -114,8 +119,8 @@ def images_figure(images: Array, labels: Array | None, *, title: str, across: in
             chosen = images if labels is None or kind is None else images[labels == kind]
             for axis, image in zip(line, chosen, strict=False):
                 axis.imshow(image, cmap="gray_r" if image.ndim == 2 else None, vmin=0, vmax=255)
-            line[0].set_title("" if kind is None else str(kind), fontsize=8)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color="#5c6b78")
+            line[0].set_title("" if kind is None else as_it_stands(str(kind)), fontsize=8)
+        heading(figure, title)
         return figure
 
 
@@ -137,12 +142,13 @@ def comparison_figure(comparisons: Sequence[Comparison], *, title: str) -> Figur
         for c, place, share in zip(comparisons, places, kept, strict=True):
             note = f"{c.synthetic:.3g} of {c.truth:.3g}"
             axis.annotate(note, (max(share, 1) + 0.03, place), va="center", fontsize=8)
-        axis.set_yticks(places, [c.name for c in comparisons], fontsize=8.5, color=INK)
+        names = [as_it_stands(c.name) for c in comparisons]
+        axis.set_yticks(places, names, fontsize=8.5, color=INK)
         axis.set_xlim(min(0.0, float(kept.min()) - 0.1), max(1.6, float(kept.max()) + 0.35))
         axis.set_xlabel("synthetic size as a share of the true size")
         axis.spines["left"].set_visible(False)
         axis.tick_params(axis="y", length=0)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color="#5c6b78")
+        heading(figure, title)
         return figure
 
 
@@ -183,7 +189,9 @@ def size_curves_figure(
         axis = figure.subplots()
         for name, (sizes, means, stds) in curves.items():
             colour = colours[name] if name in colours else next(spare)
-            axis.plot(sizes, means, marker="o", markersize=3.5, color=colour, label=name)
+            axis.plot(
+                sizes, means, marker="o", markersize=3.5, color=colour, label=as_it_stands(name)
+            )
             axis.fill_between(sizes, means - stds, means + stds, color=colour, alpha=0.15)
         if worth is not None:
             axis.axvline(worth, color=ACCENT, linewidth=1, linestyle=":")
@@ -196,17 +204,36 @@ def size_curves_figure(
         axis.set_ylabel("accuracy on real test images")
         axis.grid(color=FAINT)
         axis.legend(frameon=False, loc="lower right")
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color="#5c6b78")
+        heading(figure, title)
         return figure
 
 
 def write_png(figure: Figure, path: str | os.PathLike[str], *, force: bool = False) -> None:
-    """Write a figure as a PNG file, whole or not at all.
+    """Write a figure as a PNG file, whole or not at all; letters the font lacks become boxes.
 
     Privacy: writes what was drawn.
     """
-    with mpl.rc_context(STYLE), new_file(path, force=force) as file:
+    with mpl.rc_context(STYLE), new_file(path, force=force) as file, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", _NO_LETTERS, UserWarning)
         figure.savefig(file, format="png", dpi=150)
+
+
+def heading(figure: Figure, title: str) -> None:
+    """Put a title over a whole figure. Privacy: draws what it is given."""
+    figure.suptitle(as_it_stands(title), x=0.01, ha="left", fontsize=11, color="#5c6b78")
+
+
+def as_it_stands(text: str) -> str:
+    """A user's text for a figure, where what stands between dollars would be read as a formula.
+
+    Privacy: row-wise; as private as the text.
+    """
+    return text.replace("$", r"\$")
+
+
+def shortened(text: str, width: int) -> str:
+    """The same, cut to a width. Privacy: row-wise; as private as the text."""
+    return as_it_stands(textwrap.shorten(text, width, placeholder="…"))
 
 
 def _cloud(axis: Axes, cloud: tuple[Array, Array, Array]) -> None:
@@ -226,7 +253,7 @@ def _legend() -> list[Any]:
 
 
 def _column(axis: Axes, column: Column, synthetic: pa.Table, real: pa.Table | None) -> None:
-    axis.set_title(column.name)
+    axis.set_title(as_it_stands(column.name))
     axis.set_yticks([])
     axis.spines["left"].set_visible(False)
     if isinstance(column, CategoryColumn | BooleanColumn):
@@ -236,20 +263,28 @@ def _column(axis: Axes, column: Column, synthetic: pa.Table, real: pa.Table | No
 
 
 def _bars(axis: Axes, column: Any, synthetic: pa.Table, real: pa.Table | None) -> None:
-    names = column_options(column)
-    places = np.arange(len(names))
-    if real is not None:
-        axis.bar(places, column_shares(real[column.name], names), color=REAL, alpha=0.55, width=0.8)
-    axis.bar(
-        places,
-        column_shares(synthetic[column.name], names),
-        width=0.8,
-        **_front(alone=real is None),
-    )
-    labels = [textwrap.shorten(name, 14, placeholder="…") for name in names]
-    slanted = len(names) > 2
+    options = column_options(column)
+    made = column_shares(synthetic[column.name], options)
+    true = None if real is None else column_shares(real[column.name], options)
+    drawn = _largest(made if true is None else made + true)
+    places = np.arange(len(drawn))
+    if true is not None:
+        axis.bar(places, true[drawn], color=REAL, alpha=0.55, width=0.8)
+    axis.bar(places, made[drawn], width=0.8, **_front(alone=real is None))
+    if len(drawn) < len(options):
+        axis.set_xlabel(f"and {len(options) - len(drawn):,} more", fontsize=7.5)
+    _name_bars(axis, [shortened(options[at], 14) for at in drawn])
+
+
+def _largest(shares: Array) -> Array:
+    """Places of the largest shares, in the schema's order."""
+    return np.sort(np.argsort(-shares, kind="stable")[:MOST_OPTIONS])
+
+
+def _name_bars(axis: Axes, labels: list[str]) -> None:
+    slanted = len(labels) > 2
     axis.set_xticks(
-        places,
+        np.arange(len(labels)),
         labels,
         rotation=35 if slanted else 0,
         ha="right" if slanted else "center",
@@ -275,8 +310,8 @@ def column_options(column: Any) -> list[str]:
 
 def column_shares(cells: Any, names: list[str]) -> Array:
     """The share of each option among all cells. Privacy: as private as the cells it is given."""
-    texts = pc.fill_null(pc.cast(cells, pa.string()), "null").to_pylist()
-    return np.array([texts.count(name) for name in names]) / max(len(texts), 1)
+    found = Counter(pc.fill_null(pc.cast(cells, pa.string()), "null").to_pylist())
+    return np.array([found[name] for name in names]) / max(found.total(), 1)
 
 
 def _histogram(axis: Axes, column: Any, synthetic: pa.Table, real: pa.Table | None) -> None:

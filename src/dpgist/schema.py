@@ -16,6 +16,7 @@ from typing import Any
 
 from dpgist.columns import (
     COLUMN_TYPES,
+    EXACT_LIMIT,
     BooleanColumn,
     CategoryColumn,
     Column,
@@ -190,13 +191,22 @@ def _read_column(name: str, settings: Any, parsed: list[Column], problems: list[
     kind = COLUMN_TYPES.get(word) if isinstance(word, str) else None
     if kind is None:
         found = "is missing" if word is None else f"{word!r} is unknown"
-        problems.append(f"column {name!r}: type {found}; choose one of {kinds}")
+        hint = _quotes_hint(name, settings)
+        problems.append(f"column {name!r}: type {found}; choose one of {kinds}{hint}")
         return
     known = {f.name for f in fields(kind)} - {"name"}
     problems += _unknown_keys(set(settings) - {"type"}, known, f"column {name!r}")
     required = {f.name: None for f in fields(kind) if f.default is MISSING}
     given = {key: settings[key] for key in known if key in settings}
     parsed.append(kind(**{**required, **given, "name": name}))
+
+
+def _quotes_hint(name: str, settings: Mapping[str, Any]) -> str:
+    """A way out for names with dots, which TOML reads as sections within sections."""
+    inner = next((key for key, value in settings.items() if isinstance(value, Mapping)), None)
+    if inner is None:
+        return ""
+    return f'; if its name holds a dot, put it in quotes, as in [columns."{name}.{inner}"]'
 
 
 def _unknown_keys(given: set[str], known: set[str], where: str) -> list[str]:
@@ -273,5 +283,5 @@ def _image_problems(label: Any, columns: tuple[Column, ...]) -> Iterator[str]:
 
 
 def _count_problems(value: Any, field: str) -> Iterator[str]:
-    if not is_integer(value) or value < 1:
-        yield f"[table]: {field} must be an integer of at least 1, got {value!r}"
+    if not is_integer(value) or not 1 <= value <= EXACT_LIMIT:
+        yield f"[table]: {field} must be an integer from 1 to 10^15, got {value!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from dpgist.methods import METHODS, Marginal, Method, Pearl, method_from, settin
 from dpgist.methods.scattering import SMALLEST_SIDE
 from dpgist.privacy.curator import forecast, release_plan
 from dpgist.privacy.ledger import Ledger
-from dpgist.privacy.plan import Budget
+from dpgist.privacy.plan import Budget, Plan
 from dpgist.privacy.private import Private
 from dpgist.schema import Schema
 from dpgist.scoring import Given, score
@@ -76,16 +76,14 @@ def plan(
 
     Privacy: reads no row and charges nothing.
     """
-    seed = whole_number(seed, "seed", at_least=0)
     if rows_about is not None:
         schema = replace(schema, rows_about=rows_about)
-    method = method.settled(schema, budget) if method else auto_method(schema, budget)
-    foreseen = forecast(method.plan(schema, budget=budget, feature_seed=seed), budget, schema)
+    own = planned(schema, budget, method, seed=seed)
     return Estimate(
-        method=method.name,
+        method=own.method.name,
         schema=schema,
         budget=budget,
-        forecast=foreseen,
+        forecast=forecast(own.plan, budget, schema),
         rows_about=schema.rows_about,
     )
 
@@ -98,13 +96,31 @@ def check_table(table: Any, schema: Schema) -> None:
     open_source(table).check(schema)
 
 
-def check_method(method: Method | None, schema: Schema, budget: Budget, *, seed: int = 0) -> None:
-    """Refuse a method that can make no plan for such a table.
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A release that lacks only rows and a ledger.
 
     Privacy: public facts only.
     """
+
+    schema: Schema
+    budget: Budget
+    method: Method
+    seed: int
+    plan: Plan
+
+
+def planned(
+    schema: Schema, budget: Budget, method: Method | None = None, *, seed: int = 0
+) -> Planned:
+    """Make the plan of a release, or refuse a method that can make none for such a table.
+
+    Privacy: public facts only.
+    """
+    seed = whole_number(seed, "seed", at_least=0)
     method = method.settled(schema, budget) if method else auto_method(schema, budget)
-    method.plan(schema, budget=budget, feature_seed=seed)
+    recipe = method.plan(schema, budget=budget, feature_seed=seed)
+    return Planned(schema=schema, budget=budget, method=method, seed=seed, plan=recipe)
 
 
 def release(
@@ -128,18 +144,28 @@ def release(
 
     Privacy: (epsilon, delta)-DP under the budget's relation, charged before the first row is read.
     """
-    seed = whole_number(seed, "seed", at_least=0)
+    return release_planned(table, planned(schema, budget, method, seed=seed), ledger=ledger)
+
+
+def release_planned(
+    table: Any, planned: Planned, *, ledger: str | os.PathLike[str] | Ledger
+) -> Gist:
+    """Release the gist of a table by a plan that was made before.
+
+    Privacy: (epsilon, delta)-DP under the budget's relation, charged before the first row is read.
+    """
     source = open_source(table)
-    method = method.settled(schema, budget) if method else auto_method(schema, budget)
     book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
-    recipe = method.plan(schema, budget=budget, feature_seed=seed)
-    released, stamp = release_plan(Private(source), recipe, budget, book, schema=schema)
+    schema, method = planned.schema, planned.method
+    released, stamp = release_plan(
+        Private(source), planned.plan, planned.budget, book, schema=schema
+    )
     return Gist(
         released=released,
         schema=schema,
         method=method.name,
         settings=settings(method),
-        feature_seed=seed,
+        feature_seed=planned.seed,
         table_kind=source.kind,
         ledger=stamp,
         version=__version__,

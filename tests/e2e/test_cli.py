@@ -9,7 +9,9 @@ import pyarrow.parquet
 import pytest
 from tests.made_gists import stripe_images
 
+from dpgist.generators.model import read_model
 from dpgist.privacy.ledger import Ledger
+from dpgist.version import __version__
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 VERBS = [
@@ -78,8 +80,9 @@ def test_plan_foresees_the_noise_of_pairs_before_their_bins_are_known(dpgist, pe
     foreseen = json.loads(dpgist("plan", "--schema", "people.toml", *budget, "--json").out)
     assert release().status == 0
     card = json.loads(dpgist("show", "people.gist", "--json").out)
-    assert [b["block"] for b in foreseen["noise"]] == ["pairs", "singles", "counts", "health"]
-    pairs = foreseen["noise"][0]["noise_std"]
+    later = [b for b in foreseen["noise"] if b["stage"] == 2]
+    assert [b["block"] for b in later] == ["pairs", "singles", "counts", "health"]
+    pairs = later[0]["noise_std"]
     assert pairs == pytest.approx(foreseen["sensitivity"] / foreseen["mu"] / 0.88**0.5, rel=0.01)
     last = [b for b in card["noise"] if b["block"] == "pairs"]
     assert [b["noise_std"] for b in last] == [pytest.approx(pairs, rel=0.25)]
@@ -105,6 +108,26 @@ def test_schema_check_accepts_and_refuses(dpgist, people):
     assert bad.status == 1
     assert "age" in bad.out
     assert dpgist("schema", "check", "nowhere.toml").status == 2
+
+
+def test_a_column_name_with_a_dot_is_to_be_put_in_quotes(dpgist, people):
+    text = (people / "people.toml").read_text().replace("columns.height", "columns.body.height")
+    (people / "dots.toml").write_text(text)
+    outcome = dpgist("schema", "check", "dots.toml")
+    assert outcome.status == 1
+    assert 'put it in quotes, as in [columns."body.height"]' in outcome.out
+
+
+def test_the_version_can_be_asked_for(dpgist):
+    outcome = dpgist("--version")
+    assert (outcome.status, outcome.out) == (0, f"dpgist {__version__}\n")
+
+
+def test_a_ledger_needs_a_name(dpgist, people):
+    outcome = dpgist("ledger", "create", "new.ledger", "--name", " ", *BUDGET)
+    assert outcome.status == 2
+    assert "--name must be the name of a table" in outcome.err
+    assert not (people / "new.ledger").exists()
 
 
 def test_a_ledger_is_never_overwritten(dpgist, ledger):
@@ -237,6 +260,18 @@ def test_the_same_seed_gives_the_same_model_and_rows(dpgist, release, people):
     assert (people / "one.csv").read_bytes() == (people / "two.csv").read_bytes()
 
 
+def test_many_rows_are_sampled_piece_by_piece(dpgist, release, people, monkeypatch):
+    release()
+    dpgist("train", "people.gist", "--out", "people.model", "--steps", "2")
+    monkeypatch.setattr("dpgist.generators.model._CHUNK_ROWS", 7)
+    wanted = read_model("people.model").sample(30, seed=5, kind="pyarrow")
+    for name in ("rows.csv", "rows.parquet"):
+        sample = ["sample", "people.model", "--rows", "30", "--out", name, "--seed", "5"]
+        assert dpgist(*sample).status == 0
+    assert pyarrow.parquet.read_table(people / "rows.parquet").equals(wanted)
+    assert pyarrow.csv.read_csv(people / "rows.csv").to_pylist() == wanted.to_pylist()
+
+
 def test_sampling_refuses_what_it_cannot_do(dpgist, release, people):
     release()
     dpgist("train", "people.gist", "--out", "people.model", "--steps", "2")
@@ -245,7 +280,7 @@ def test_sampling_refuses_what_it_cannot_do(dpgist, release, people):
         (["--out", "rows.xlsx"], ".parquet or .csv"),
         (["--out", "rows.csv", "--where", "weight=4"], "smoker"),
         (["--out", "rows.csv", "--where", "age=200"], "between 0 and 110"),
-        (["--out", "rows.csv", "--where", "age=40..30"], "between 0 and 110"),
+        (["--out", "rows.csv", "--where", "age=40..30"], "swap the ends"),
         (["--out", "rows.csv", "--where", "age=old"], "a number"),
         (["--out", "rows.csv", "--where", "smoker=maybe"], "true"),
         (["--out", "rows.csv", "--where", "smoker"], "column=value"),
@@ -389,7 +424,7 @@ def test_ctrl_c_in_the_private_pass_says_that_the_charge_stays(dpgist, release, 
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpgist.workflow.release", stop)
+    monkeypatch.setattr("dpgist.workflow.release_planned", stop)
     outcome = release()
     assert outcome.status == 130
     assert "stays spent" in outcome.err
@@ -430,11 +465,22 @@ def test_an_unforeseen_error_shows_its_place_but_not_its_message(dpgist, release
     def fail(*_, **__):
         raise RuntimeError("cell was CANARY-7351")
 
-    monkeypatch.setattr("dpgist.workflow.release", fail)
+    monkeypatch.setattr("dpgist.workflow.release_planned", fail)
     outcome = release()
     assert outcome.status == 2
     assert "RuntimeError at test_cli.py" in outcome.err
     assert "CANARY" not in outcome.err
+
+
+def test_too_little_memory_is_no_internal_error(dpgist, release, monkeypatch):
+    def fail(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("dpgist.workflow.release_planned", fail)
+    outcome = release()
+    assert outcome.status == 2
+    assert "not enough memory" in outcome.err
+    assert "internal error" not in outcome.err
 
 
 def test_ctrl_c_while_training_leaves_a_checkpoint_to_go_on_from(

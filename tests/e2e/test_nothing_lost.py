@@ -5,6 +5,7 @@ import shlex
 import pyarrow.parquet
 import pytest
 
+from dpgist.methods import Marginal
 from dpgist.privacy.ledger import Ledger
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
@@ -84,7 +85,7 @@ def charge_and_fail(*_, ledger, **__):
 @pytest.mark.parametrize(
     ("verb", "inner"),
     [
-        (["synthesize"], "dpgist.workflow.release"),
+        (["synthesize"], "dpgist.workflow.release_planned"),
         (["classify", "fit"], "dpgist.classify.estimator.LocallyLinearMaps.fit"),
     ],
     ids=["synthesize", "fit"],
@@ -105,7 +106,7 @@ def test_a_refused_command_keeps_a_ledger_that_was_there_before(dpgist, people, 
     (people / "all").mkdir()
     create = ["ledger", "create", "all/ledger.sqlite", "--name", "people", *BUDGET]
     assert dpgist(*create).status == 0
-    monkeypatch.setattr("dpgist.workflow.release", refuse)
+    monkeypatch.setattr("dpgist.workflow.release_planned", refuse)
     assert dpgist(*SYNTHESIZE, "--epsilon", "1", "--out", "all").status == 2
     assert nothing_charged(people / "all/ledger.sqlite")
 
@@ -137,6 +138,72 @@ def test_a_synthesize_stopped_in_training_tells_how_to_go_on_without_paying_agai
     assert dpgist(*sample).status == 0
     assert len(Ledger.open(people / "all of it/ledger.sqlite").entries()) == 3
     assert pyarrow.parquet.read_table(people / "all of it/synthetic.parquet").num_rows == 20
+
+
+def test_going_on_trains_and_samples_as_was_asked(dpgist, people, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpgist.workflow.train", stop)
+    chosen = ["--steps", "3", "--generator", "mixture", "--device", "cpu", "--seed", "4"]
+    more = ["--epsilon", "1", "--out", "all", "--rows", "20", "--method", "pearl", "--no-critic"]
+    train, sample = commands_in(dpgist(*SYNTHESIZE, *more, *chosen).err)
+    assert train == ["train", "all/release.gist", *chosen, "--no-critic", *train[-2:]]
+    assert sample[:6] == ["sample", "all/generator.model", "--rows", "20", "--seed", "4"]
+    monkeypatch.undo()
+    monkeypatch.chdir(people)
+    assert dpgist(*train).status == 0
+    assert dpgist(*sample).status == 0
+
+
+def test_a_plan_is_made_once_for_each_release(dpgist, ledger, monkeypatch):
+    made, plan = [], Marginal.plan
+
+    def counted(self, *arguments, **settings):
+        made.append(self)
+        return plan(self, *arguments, **settings)
+
+    monkeypatch.setattr(Marginal, "plan", counted)
+    common = ["people.csv", "--schema", "people.toml", "--epsilon", "0.1", "--delta", "1e-6"]
+    assert dpgist("release", *common, "--ledger", "people.ledger", "--out", "g").status == 0
+    assert len(made) == 1
+    assert dpgist("synthesize", *common, "--out", "all", "--steps", "1").status == 0
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"--epsilon": "1.5"}, 1),
+        ({"--delta": "1e-5"}, 2),
+        ({"--relation": "replace_one"}, 2),
+        ({"--schema": "others.toml"}, 2),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("verb", ["release", "synthesize", "classify fit"])
+def test_nothing_is_said_to_be_spent_that_the_ledger_refuses(
+    dpgist, ledger, people, verb, changes, status
+):
+    others = (people / "people.toml").read_text().replace('"people"', '"others"')
+    (people / "others.toml").write_text(others)
+    options = {
+        "--schema": "people.toml", "--epsilon": "1", "--delta": "1e-6", "--out": "all"
+    } | changes  # fmt: skip
+    flat = [part for pair in options.items() for part in pair]
+    outcome = dpgist(*verb.split(), "people.csv", *flat, "--ledger", "people.ledger")
+    assert outcome.status == status
+    assert "spending" not in outcome.err
+    assert nothing_charged(ledger)
+
+
+def test_a_ledger_spent_to_its_cap_does_not_look_overdrawn(dpgist, people):
+    create = ["ledger", "create", "two.ledger", "--name", "people", "--epsilon", "2"]
+    assert dpgist(*create, "--delta", "1e-6").status == 0
+    both = ["--epsilon", "2", "--ledger", "two.ledger"]
+    assert dpgist("release", *SYNTHESIZE[1:], *both, "--out", "g").status == 0
+    shown = dpgist("ledger", "show", "two.ledger").out
+    assert "epsilon 2 of 2 spent; room for one release of 0" in shown
 
 
 def test_a_synthesize_stopped_after_training_names_only_what_is_missing(

@@ -1,5 +1,6 @@
 """Artefact files: whole, checked, and nothing but data."""
 
+import errno
 import io
 import json
 import os
@@ -21,6 +22,7 @@ from dpgist.artefact import (
     write_artefact,
 )
 from dpgist.errors import ArtefactError
+from dpgist.outputs import Outputs
 
 
 @pytest.fixture
@@ -192,9 +194,33 @@ def test_what_a_command_reads_is_not_overwritten_even_by_force(tmp_path):
         path.write_text("precious")
     (tmp_path / "link.csv").symlink_to(own)
     for out, given in ((own, own), (tmp_path / "link.csv", own), (part, tmp_path / "data")):
-        with pytest.raises(FileExistsError, match="read by this very command"):
+        with pytest.raises(FileExistsError, match=r"(is|a folder that) .*this very command"):
             refuse_bad_output(out, force=True, inputs=[None, tmp_path / "nowhere", given])
     refuse_bad_output(own, force=True, inputs=[part, tmp_path / "data"])
+
+
+def test_a_folder_that_a_command_reads_gets_no_new_file(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    roundabout = tmp_path / "x" / ".." / "data" / "new"
+    for out in (data / "new.parquet", data / "deeper" / "new", roundabout):
+        with pytest.raises(FileExistsError, match="a folder that this very command reads"):
+            refuse_bad_output(out, inputs=[data])
+    for folder in (data, data / "results"):
+        with pytest.raises(FileExistsError, match="a folder that this very command reads"):
+            Outputs(folder=folder).prepare(inputs=[data])
+    assert list(data.iterdir()) == []
+    refuse_bad_output(tmp_path / "data.parquet", inputs=[data])
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    def refuse(path, *_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(PermissionError, match="no file can be written in this folder") as caught:
+        refuse_bad_output(tmp_path / "x")
+    assert caught.value.filename == str(tmp_path)
 
 
 def test_an_sqlite_file_is_not_overwritten_even_by_force(tmp_path):

@@ -1,6 +1,7 @@
 """Rows that are asked for by conditions keep to them to the last digit."""
 
 import datetime as dt
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ from tests.made_gists import gist_of
 
 from dpgist.encode import Encoder
 from dpgist.features.support import column_supports
-from dpgist.generators.conditions import kept_within, parts_of, ranges_of
+from dpgist.generators.conditions import kept_within, label_code, parts_of, ranges_of
 from dpgist.methods import Marginal, Merf
 from dpgist.schema import CategoryColumn, DateColumn, IntegerColumn, NumberColumn, Schema
 from dpgist.training.loop import Training, train_generator
@@ -110,7 +111,7 @@ def test_no_row_lies_outside_of_a_range_and_both_ends_can_be_had(model, name, lo
         ("x", 0.123, "'x' holds numbers of 2 decimals only, and 0.123 is none; .* 0.12 and 0.13"),
         ("x", 0.1 + 0.2, "'x' holds numbers of 2 decimals only, .* the nearest are 0.3 and 0.31"),
         ("fee", (500.121, 500.124), "'fee' holds numbers .* the nearest are 500.12 and 500.125"),
-        ("big", "1e14..-5", "'big' lies between"),
+        ("big", "1e14..-5", "'big' takes a range a..b from low to high; swap"),
     ],
 )
 def test_what_no_cell_can_hold_is_refused_with_the_rule_and_the_nearest(
@@ -147,3 +148,37 @@ def test_ranges_are_those_of_numbers_and_dates_alone_and_nulls_stay():
     table = pa.table({"age": [2, 3, None, 5], "fee": [1.0, 2.0, 3.0, 4.0]})
     kept = kept_within(table, {"age": (3.0, 4.0)})
     assert kept.to_pydict() == {"age": [3, 3, None, 4], "fee": [1.0, 2.0, 3.0, 4.0]}
+
+
+@pytest.mark.parametrize("asked", [0, "0", "-0", "0..0.004", (-0.0, 0)])
+@pytest.mark.parametrize("least", [-1.0, 0.0])
+@pytest.mark.parametrize("decimals", [2, None])
+def test_a_zero_that_was_asked_for_has_no_sign(asked, least, decimals):
+    column = NumberColumn(name="dose", min=least, max=10.0, decimals=decimals)
+    schema = Schema(name="t", columns=(column,))
+    first, last = ranges_of(schema, {"dose": asked})["dose"]
+    assert not np.signbit([first, last]).any()
+    kept = kept_within(pa.table({"dose": [-0.0, 0.0]}), {"dose": (first, first)})
+    assert not np.signbit(kept["dose"].to_numpy()).any()
+
+
+def test_null_and_the_bucket_of_a_label_are_two_classes():
+    open_label = CategoryColumn(name="ward", values=("a", "b"), nullable=True)
+    closed = replace(open_label, nullable=False)
+    named = replace(open_label, other="c")
+    for column, codes in (
+        (open_label, {"a": 0, "b": 1, None: 2, "": 2}),
+        (named, {"a": 0, "b": 1, None: 2, "c": 3}),
+        (closed, {"a": 0, "b": 1}),
+    ):
+        age = IntegerColumn(name="age", min=0, max=9)
+        encoder = Encoder(Schema(name="t", columns=(age, column), label="ward"))
+        assert {value: label_code(encoder, value) for value in codes} == codes
+    with pytest.raises(ValueError, match="'ward' has no value"):
+        label_code(encoder, None)
+
+
+def test_a_range_with_its_ends_swapped_is_told_so():
+    for name, asked in (("age", "60..40"), ("day", ("2001-02-03", "2001-02-02"))):
+        with pytest.raises(ValueError, match=f"'{name}' takes a range .* swap the ends"):
+            ranges_of(FINE, {name: asked})

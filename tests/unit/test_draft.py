@@ -156,6 +156,29 @@ def test_a_text_that_is_not_utf8_is_refused_instead_of_merging_its_letters(
     drafted(path)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a;b\n1;2\n", "names one column, with semicolons or tabs"),
+        ("a\tb\n1\t2\n", "names one column, with semicolons or tabs"),
+        ("a;b\n1,5;2,5\n", "names one column, with semicolons or tabs"),
+        ("a,b\n1,5,2,5\n", "rows with more cells than its first line names columns"),
+        ('a,b\n1,"2,5"\n1,x, y\n', "rows with more cells than its first line names columns"),
+    ],
+)
+def test_columns_that_are_not_separated_by_commas_are_refused(tmp_path, content, message):
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(DataError, match=message):
+        draft_schema(tmp_path / "t.csv")
+
+
+def test_a_draft_does_not_send_images_elsewhere(tmp_path):
+    (tmp_path / "t.npz").write_bytes(b"")
+    with pytest.raises(DataError, match=r"must end in \.csv") as caught:
+        draft_schema(tmp_path / "t.npz")
+    assert "npz files" not in str(caught.value)
+
+
 LIKELY = st.sampled_from(["", "1", "0", "2.5", "-7", "1e300", "?", "x", "yes", "2001-02-03", "007"])
 CELLS = LIKELY | st.text(max_size=4) | st.floats().map(repr) | st.integers().map(str)
 NAMES = st.lists(st.text(max_size=5), min_size=1, max_size=3, unique=True)

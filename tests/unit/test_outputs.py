@@ -1,14 +1,19 @@
 """Tables on disk are what the schema that they belong to reads back."""
 
 import datetime as dt
+import gc
+import weakref
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from tests.made_gists import GRID, gist_of, grid_table
 
 from dpgist.encode import Encoder
-from dpgist.outputs import write_table
+from dpgist.methods import Marginal
+from dpgist.outputs import Outputs, save_release, write_table, write_tables
 from dpgist.schema import (
     BooleanColumn,
     CategoryColumn,
@@ -82,3 +87,54 @@ def test_nulls_of_an_only_column_are_rows(tmp_path, column, cells):
     assert not broken.any()
     assert found.equals(table)
     assert len(pd.read_csv(tmp_path / "t.csv")) == len(cells)
+
+
+def some_rows(n, at=0):
+    cells = {"at": range(at, at + n), "day": [DAYS[i % len(DAYS)] for i in range(n)]}
+    types = [("at", pa.int64()), ("day", pa.date32())]
+    return pa.table(cells, schema=pa.schema(types))
+
+
+@pytest.mark.parametrize("n", [0, 1, 5_000])
+def test_a_table_is_written_as_arrow_writes_it(tmp_path, n):
+    table, schema = some_rows(n), dated("%Y-%m-%d")
+    pq.write_table(table, tmp_path / "own.parquet")
+    pyarrow.csv.write_csv(table, tmp_path / "own.csv")
+    for suffix in ("parquet", "csv"):
+        write_table(table, tmp_path / f"t.{suffix}", schema, force=False)
+        own, found = (tmp_path / f"{name}.{suffix}" for name in ("own", "t"))
+        assert found.read_bytes() == own.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_many_tables_are_written_as_one_and_never_held_together(tmp_path, suffix):
+    alive = []
+
+    def parts():
+        for start in range(0, 50, 5):
+            table = some_rows(5, at=start)
+            alive.append(weakref.ref(table))
+            yield table
+            del table
+            gc.collect()
+            assert sum(part() is not None for part in alive) <= 2
+
+    schema, path = dated("%d.%m.%Y"), tmp_path / f"t.{suffix}"
+    write_tables(parts(), path, schema, force=False)
+    if suffix == "csv":
+        table, _ = read_back(path, schema)
+    else:
+        table = pq.read_table(path)
+    assert len(table) == 50
+    assert table["day"].to_pylist() == DAYS * 10
+
+
+def test_a_report_about_other_results_is_refused_and_by_force_discarded(tmp_path):
+    report = tmp_path / "report.html"
+    report.write_text("about others")
+    with pytest.raises(FileExistsError):
+        Outputs(folder=tmp_path).prepare()
+    outputs = Outputs(folder=tmp_path, force=True)
+    outputs.prepare()
+    save_release(gist_of(grid_table(50), GRID, Marginal()), outputs)
+    assert not report.exists()

@@ -104,10 +104,11 @@ def test_the_plan_of_a_paid_scale_is_foreseen_without_a_row():
     method = dg.Merf(length_scale="paid", **SMALL)
     budget = dg.Budget(epsilon=1.0, delta=1e-5)
     foreseen = dg.plan(schema_of(3), budget, method, rows_about=1000)
-    names = [block.name for block in foreseen.forecast.blocks]
-    assert names == ["fourier", "pairs", "counts", "health"]
+    first, last = foreseen.forecast.stages
+    assert [block.name for block in first.blocks] == ["mean", "energy", "counts"]
+    assert [block.name for block in last.blocks] == ["fourier", "pairs", "counts", "health"]
     public = dg.plan(schema_of(3), budget, dg.Merf(**SMALL), rows_about=1000)
-    ratio = foreseen.forecast.noise_stds[0] / public.forecast.noise_stds[0]
+    ratio = last.noise_stds[0] / public.forecast.stages[0].noise_stds[0]
     assert ratio == pytest.approx(math.sqrt(1 / 0.9), rel=1e-6)
 
 

@@ -2,16 +2,20 @@
 
 import datetime as dt
 import gc
+import re
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpgist.cells import flat
 from dpgist.errors import DataError
 from dpgist.schema import BooleanColumn, CategoryColumn, DateColumn, IntegerColumn, Schema
 from dpgist.sources import open_source
 from dpgist.sources.arrow_file import ParquetFiles
+from dpgist.sources.blocks import cut_blocks
 
 SCHEMA = Schema(
     name="t",
@@ -83,6 +87,39 @@ def test_dictionaries_that_differ_between_batches_are_read_by_value(tmp_path):
     assert found["b"].to_pylist() == ["x", "y", "x"]
 
 
+def test_categories_of_polars_are_read_by_value(tmp_path):
+    frame = pl.DataFrame({"a": [1, 2, 3], "b": ["y", None, "x"]})
+    frame.with_columns(pl.col("b").cast(pl.Categorical)).write_ipc(tmp_path / "t.arrow")
+    found = pa.concat_tables(blocks_of(tmp_path / "t.arrow"))
+    assert found["b"].to_pylist() == ["y", None, "x"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1], pa.int8()),
+        pa.array([1.5]),
+        pa.array([1], pa.decimal128(5, 1)),
+        pa.array(["x"]),
+        pa.array(["x"], pa.string_view()),
+        pa.array([b"x"]),
+        pa.array([b"x"], pa.binary_view()),
+        pa.array([b"x"], pa.binary(1)),
+        pa.array([True]),
+        pa.array([0], pa.date32()),
+        pa.array([None]),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_dictionaries_of_every_type_are_read_by_value(values):
+    places = pa.array([0, None, 0], pa.uint8())
+    cells = pa.DictionaryArray.from_arrays(places, values)
+    kept, wanted = pa.chunked_array([cells, cells[:0]]), values[0].as_py()
+    (block,) = cut_blocks([pa.table({"b": kept})], 5)
+    assert block["b"].to_pylist() == [wanted, None, wanted]
+    assert flat(kept).to_pylist() == [wanted, None, wanted]
+
+
 def test_a_folder_of_parquet_files_is_read_in_the_order_of_names(tmp_path):
     for name, value in (("2", 2), ("1", 1), ("3", 3)):
         pq.write_table(pa.table({"a": [value], "b": ["x"]}), tmp_path / f"{name}.parquet")
@@ -124,15 +161,20 @@ ACCEPTED = {
         pa.dictionary(pa.int8(), pa.int64()),
         pa.null(),
     ],
-    CategoryColumn(name="a", values=("x",)): [
+    CategoryColumn(name="a", values=("x", "01", "True", "0.10")): [
         pa.string(),
         pa.large_string(),
-        pa.int16(),
-        pa.float64(),
-        pa.bool_(),
+        pa.string_view(),
         pa.dictionary(pa.int8(), pa.string()),
         pa.null(),
     ],
+    CategoryColumn(name="a", values=("-1", "0", "1", "300", "100000000000000000", "unknown")): [
+        pa.int8(),
+        pa.uint64(),
+        pa.dictionary(pa.int8(), pa.int64()),
+    ],
+    CategoryColumn(name="a", values=("0.5", "1", "-3", "unknown")): [pa.float32(), pa.float64()],
+    CategoryColumn(name="a", values=("false", "maybe")): [pa.bool_()],
     DateColumn(name="a", min="2000-01-01", max="2001-01-01"): [
         pa.date32(),
         pa.timestamp("ms", "UTC"),
@@ -163,6 +205,28 @@ def test_a_wrong_physical_type_is_refused_with_column_type_and_way_out(column, t
             DataError, match=r"column 'a' is declared \w+ but stored as .*; cast it"
         ):
             open_source(path).check(Schema(name="t", columns=(column,)))
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "words"),
+    [
+        (("0.5", "1.0"), pa.float64(), "'1.0' as '1'"),
+        (("0.1", "0.5"), pa.float32(), "'0.1' as '0.10000000149011612'"),
+        (("01", "02", "03", "04"), pa.int64(), "'01' as '1', '02' as '2', '03' as '3';"),
+        (("1", "1e3"), pa.int64(), "'1e3' as '1000'"),
+        (("01",), pa.dictionary(pa.int8(), pa.int8()), "'01' as '1'"),
+        (("True", "False"), pa.bool_(), "'True' as 'true', 'False' as 'false'"),
+        (("yes", "maybe"), pa.bool_(), "'yes' as 'true'"),
+        (("low", "inf"), pa.int64(), "holds none of the values declared"),
+        (("0.5", "1.5"), pa.int64(), "holds none of the values declared"),
+        (("low",), pa.float64(), "holds none of the values declared"),
+        (("low",), pa.bool_(), "holds none of the values declared"),
+    ],
+)
+def test_values_as_no_cell_of_the_type_is_read_are_refused(values, kind, words):
+    schema = Schema(name="t", columns=(CategoryColumn(name="a", values=values),))
+    with pytest.raises(DataError, match=f"column 'a' is stored as .*{re.escape(words)}"):
+        open_source(pa.table({"a": pa.array([], kind)})).check(schema)
 
 
 def test_a_file_that_is_cut_short_or_of_another_kind_is_refused_before_any_row(tmp_path):

@@ -176,11 +176,14 @@ def test_text_files_hold_no_images(tmp_path):
         ({"x": X[0], "y": Y}, "x must have the shape"),
         ({"x": X.astype(np.int64), "y": Y}, "x must be uint8, or float from 0 to 1, not int64"),
         ({"x": X.astype(object), "y": Y}, "x must be uint8, or float from 0 to 1, not object"),
+        ({"x": X, "y": Y == 1}, "column 'digit' is stored as bool.* '0' as 'false', '1' as 'true'"),
         ({"x": X, "y": Y[:4]}, "x and y differ in length"),
         ({"x": X, "y": Y[:, None]}, r"y must have the shape \(n,\)"),
         ({"x": X, "y": Y.astype(float)}, "y must .* hold integers, booleans or texts, not float64"),
         ({"x": X, "y": Y.astype(object)}, "y must .* not object"),
-        ({"x": X}, "lacks column 'digit'"),
+        ({"x": X}, r"no labels y, .* as column 'digit'; arrays must be named x .* and y"),
+        ({"x": X, "digit": Y}, "no labels y, which the schema declares as column 'digit'"),
+        ({"x": X, "y": Y, "digit": Y}, "has column 'digit' more than once"),
         ({"x": X, "y": Y, "person": Y}, "has column 'person', which the schema does not know"),
     ],
 )
@@ -315,7 +318,7 @@ def test_idx_labels_that_are_damaged_are_refused_and_missing_ones_missed(tmp_pat
     labels.write_bytes(labels.read_bytes()[:-1])
     refuses(path)
     labels.unlink()
-    with pytest.raises(DataError, match="lacks column 'digit'"):
+    with pytest.raises(DataError, match=r"no labels y, .*; .* idx files of labels stand beside"):
         open_source(path).check(SCHEMA)
     assert len(encoded(path, UNLABELLED).rows) == 5
 

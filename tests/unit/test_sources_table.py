@@ -55,6 +55,10 @@ HALF, NULL = [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]
 FOUR, MISSING = [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]
 
 
+def in_dictionary(values):
+    return pa.DictionaryArray.from_arrays(pa.array([0, None]), values)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -102,6 +106,7 @@ def test_a_four_and_a_missing_number_mean_the_same_in_every_dtype(data):
         pl.DataFrame({"a": pl.Series(["4", None], dtype=pl.Categorical)}),
         pl.DataFrame({"a": pl.Series(["4", None], dtype=pl.Enum(["3", "4"]))}),
         pa.table({"a": pa.array(["4", None], pa.string_view())}),
+        pa.table({"a": in_dictionary(pa.array(["4"], pa.string_view()))}),
     ],
 )
 def test_a_category_and_a_missing_one_mean_the_same_in_every_dtype(data):

@@ -1,10 +1,14 @@
 """The public calls refuse what could not work before they spend anything."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from tests.made_gists import MIXED, STRIPES, gist_of, mixed_table, stripe_images
 
 import dpgist as dg
+from dpgist.methods import METHODS
 
 SCHEMA = dg.Schema(
     name="people",
@@ -74,3 +78,51 @@ def test_whole_numbers_of_numpy_are_as_good_as_others(table, ledger, tmp_path):
     assert dg.read_gist(tmp_path / "people.gist").feature_seed == 4
     made = dg.synthesize(table, SCHEMA, BUDGET, seed=np.uint8(3), rows=np.int32(20))
     assert len(made) == 20
+
+
+def foreseen_and_released(table, schema, method, relation):
+    budget = dg.Budget(epsilon=10.0, delta=1e-5, relation=relation)
+    gist = gist_of(table, schema, method.settled(schema, budget), epsilon=10.0, relation=relation)
+    return dg.plan(schema, budget, method).to_dict(), gist.card_dict()
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("label", ["ill", None])
+@pytest.mark.parametrize(
+    "method",
+    [
+        *(METHODS[name]() for name in ("marginal", "hermite", "merf")),
+        dg.Merf(length_scale="paid"),
+        dg.Pearl(scaling="distance"),
+        dg.Pearl(scaling="modes"),
+    ],
+    ids=["marginal", "hermite", "merf", "merf paid", "pearl distance", "pearl modes"],
+)
+def test_a_plan_never_promises_more_than_the_release_keeps(method, label, relation):
+    table, schema = mixed_table(20_000), replace(MIXED, label=label)
+    plan, card = foreseen_and_released(table, schema, method, relation)
+    no_weaker(plan, card)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("method", [dg.Scattering(), dg.Merf(), dg.Pearl()], ids=lambda m: m.name)
+def test_a_plan_for_images_never_promises_more_than_the_release_keeps(method, relation):
+    no_weaker(*foreseen_and_released(stripe_images(50), STRIPES, method, relation))
+
+
+def no_weaker(plan, card):
+    """The plan's reading under the other relation is the card's, or at most 2 % above it."""
+    assert plan["mu"] == card["mu"]
+    found, kept = (facts["other_relation"]["mu"] for facts in (plan, card))
+    if found is None:
+        assert kept is None
+    else:
+        assert kept <= found <= 1.02 * kept
+    assert [b["block"] for b in plan["noise"]] == [b["block"] for b in card["noise"]]
+    assert [b["stage"] for b in plan["noise"]] == [b["stage"] for b in card["noise"]]
+
+
+def test_a_plan_counts_the_numbers_of_all_its_stages():
+    plan = dg.plan(SCHEMA, BUDGET, dg.Marginal()).to_dict()
+    assert plan["noise"][0]["block"] == "leaves"
+    assert plan["coordinates"] == sum(b["classes"] * b["length"] for b in plan["noise"])

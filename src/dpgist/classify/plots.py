@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,16 @@ from matplotlib.figure import Figure
 from dpgist.classify.effects import Contribution, Effect, as_images, contributions, effects
 from dpgist.classify.explain import Explanation, contrasts, local_contrasts
 from dpgist.classify.maps import Maps
-from dpgist.plots import ACCENT, FAINT, INK, STYLE, SYNTHETIC
+from dpgist.plots import (
+    ACCENT,
+    FAINT,
+    INK,
+    STYLE,
+    SYNTHETIC,
+    as_it_stands,
+    heading,
+    shortened,
+)
 from dpgist.schema import Schema
 
 MOST_CLASSES, MOST_MAPS, MOST_BARS, MOST_ROWS = 12, 10, 12, 8
@@ -72,13 +80,13 @@ def active_figure(explanation: Explanation, schema: Schema) -> Figure:
             zip(axes, explanation.predicted[:shown].tolist(), strict=True)
         ):
             show_image(line[0], as_images(explanation.inputs[row], schema))
-            line[0].set_title(explanation.classes[place], fontsize=9)
+            line[0].set_title(as_it_stands(explanation.classes[place]), fontsize=9)
             filters = as_images(explanation.filters[row, place], schema)
             weights = explanation.attention[row, place]
             for axis, one, weight in zip(line[1:], filters, weights, strict=True):
                 show_filter(axis, one)
                 axis.set_title(f"{weight:.2f}", fontsize=8)
-        _heading(figure, f"{schema.name}: input, then its {top} most active filters")
+        heading(figure, f"{schema.name}: input, then its {top} most active filters")
         return figure
 
 
@@ -119,8 +127,8 @@ def _image_bank(bank: Floats, classes: Sequence[str], title: str) -> Figure:
         for line, own, name in zip(axes, bank, classes, strict=False):
             for axis, one in zip(line, own, strict=True):
                 show_filter(axis, one)
-            line[0].set_title(name, fontsize=8.5)
-        _heading(figure, title)
+            line[0].set_title(as_it_stands(name), fontsize=8.5)
+        heading(figure, title)
         return figure
 
 
@@ -135,8 +143,8 @@ def _bar_grid(grid: Sequence[Sequence[Bars]], names: Sequence[Sequence[str]], ti
         for line, own, heads in zip(axes, grid, names, strict=True):
             for axis, bars, head in zip(line, own, heads, strict=True):
                 _signed_bars(axis, bars, 1.05 * (reach or 1.0))
-                axis.set_title(head)
-        _heading(figure, title)
+                axis.set_title(as_it_stands(head))
+        heading(figure, title)
         return figure
 
 
@@ -145,13 +153,9 @@ def _signed_bars(axis: Axes, bars: Bars, reach: float) -> None:
     sizes = np.array([size for _, size in bars])
     axis.barh(places, sizes, color=np.where(sizes < 0, SYNTHETIC, ACCENT), height=0.7, zorder=2)
     axis.axvline(0, color=INK, linewidth=0.8, zorder=3)
-    labels = [textwrap.shorten(name, 40, placeholder="…") for name, _ in bars]
+    labels = [shortened(name, 40) for name, _ in bars]
     axis.set_yticks(places, labels, fontsize=7.5, color=INK)
     axis.set_xlim(-reach, reach)
     axis.grid(axis="x", color=FAINT, zorder=0)
     axis.tick_params(axis="y", length=0)
     axis.spines["left"].set_visible(False)
-
-
-def _heading(figure: Figure, title: str) -> None:
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11, color="#5c6b78")

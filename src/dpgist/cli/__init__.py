@@ -32,6 +32,9 @@ def main(arguments: list[str] | None = None) -> None:
         where = f"{error.filename}: " if error.filename else ""
         complain(f"{where}{error.strerror or type(error).__name__}")
         sys.exit(2)
+    except MemoryError:
+        complain("there is not enough memory for this; ask for less, such as fewer rows")
+        sys.exit(2)
     except Exception as error:
         # A foreign message could quote a cell, so only its kind and place are shown.
         frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -243,6 +243,7 @@ def explain_verb(
 def _save(maps: Maps, schema: Schema, files: ClassifierFiles) -> None:
     """The maps first of all, because they are what was paid for."""
     maps.save(files.maps, force=files.force)
+    files.discard_reports()
     card = statement(maps, schema)
     write_text(statement_text(card), files.card_text, force=files.force)
     write_text(json.dumps(card, indent=2), files.card_json, force=files.force)

@@ -17,10 +17,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from dpgist.version import __version__
+
 app = typer.Typer(
     help="Release the gist of your data once, privately. Synthesise for ever.\n\n"
     "A typical day: write a schema, look at `dpgist plan`, make a ledger, then `dpgist release`"
-    " (the only step that reads private rows), `dpgist train` and `dpgist sample` (free).\n\n"
+    " (reads the private rows, once, and pays for it), `dpgist train` and `dpgist sample` (free)."
+    " `dpgist synthesize` does all three. `dpgist classify fit` reads private rows and pays, too;"
+    " `dpgist evaluate` and `dpgist report --real` look at real rows outside any guarantee.\n\n"
     "Try it without any data: `dpgist demo`.",
     no_args_is_help=True,
     add_completion=False,
@@ -28,6 +32,24 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"dpgist {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    del version  # has been printed
+
+
 GeneratorKind = Annotated[
     str,
     typer.Option(
@@ -56,12 +78,19 @@ def note(message: str) -> None:
 
 
 @contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that something runs of which nobody knows how long it takes."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=notes, transient=True) as progress:
+        progress.add_task(what)
+        yield
+
+
+@contextmanager
 def private_pass() -> Iterator[None]:
     """Show that the private pass runs: elapsed time and no count, which would tell the rows."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     try:
-        with Progress(*columns, console=notes, transient=True) as progress:
-            progress.add_task("private pass")
+        with working("private pass"):
             yield
     except KeyboardInterrupt:
         note("stopped; a charge that was already made stays spent (see dpgist ledger show)")

@@ -19,7 +19,7 @@ from dpgist.demo import run_demo
 from dpgist.errors import ArtefactError
 from dpgist.generators.model import read_model
 from dpgist.gist import read_gist
-from dpgist.outputs import Outputs, model_card, refuse_unknown_table, write_table
+from dpgist.outputs import Outputs, model_card, refuse_unknown_table, write_tables
 from dpgist.training.loop import Training
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing outputs.")]
@@ -110,7 +110,8 @@ def sample_verb(
     where: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only such rows: column=value, or column=a..b for numbers and dates; repeatable."
+            help="Only such rows: column=value, or column=a..b for numbers and dates (YYYY-MM-DD);"
+            " column= asks for null; repeatable."
         ),
     ] = None,
     balanced: Annotated[bool, typer.Option(help="Equally many rows of each class.")] = False,
@@ -125,10 +126,8 @@ def sample_verb(
     refuse_unknown_table(out, trained.schema)
     refuse_bad_output(out, force=force, inputs=[model])
     conditions = _conditions(where or [])
-    table = trained.sample(
-        rows, seed=seed, where=conditions or None, balanced=balanced, kind="pyarrow"
-    )
-    write_table(table, out, trained.schema, force=force)
+    tables = trained.chunks(rows, seed=seed, where=conditions, balanced=balanced)
+    write_tables(tables, out, trained.schema, force=force)
     typer.echo(str(out))
 
 

@@ -14,11 +14,20 @@ import typer
 from dpgist import workflow
 from dpgist.artefact import ResultFolder, refuse_bad_output
 from dpgist.card import at_least, round_up
-from dpgist.cli.console import Critic, GeneratorKind, app, note, private_pass, training_bar
+from dpgist.cli.console import (
+    Critic,
+    GeneratorKind,
+    app,
+    note,
+    private_pass,
+    training_bar,
+    working,
+)
 from dpgist.draft import draft_schema
 from dpgist.errors import DataError
 from dpgist.methods import METHODS, Method
 from dpgist.outputs import Outputs, save_release, synthesize_into, write_text
+from dpgist.privacy.accounting import units_of
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget, Relation
 from dpgist.schema import Schema
@@ -82,13 +91,9 @@ def plan_verb(
 
     Example: `dpgist plan --schema patients.toml --epsilon 1 --delta 1e-6 --rows-about 50000`
     """
-    foreseen = workflow.plan(
-        Schema.load(schema),
-        Budget(epsilon=epsilon, delta=delta, relation=relation),
-        _method(method),
-        rows_about=rows_about,
-        seed=seed,
-    )
+    facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
+    with working("plan"):
+        foreseen = workflow.plan(facts, budget, _method(method), rows_about=rows_about, seed=seed)
     typer.echo(json.dumps(foreseen.to_dict(), indent=2) if as_json else foreseen.text())
 
 
@@ -149,6 +154,8 @@ def ledger_create(
 
     Example: `dpgist ledger create patients.ledger --name patients --epsilon 2 --delta 1e-6`
     """
+    if not name.strip():
+        raise ValueError("--name must be the name of a table, as its schema has it; it is empty")
     book = Ledger.create(
         path,
         name=name,
@@ -200,7 +207,7 @@ def release_verb(
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
-    """Release the gist of a table: the only verb, with synthesize, that reads private rows.
+    """Release the gist of a table: read the private rows once, under the guarantee.
 
     The ledger is charged before the first row is read. A refused release has read nothing; a
     crash after the charge stays charged.
@@ -209,8 +216,7 @@ def release_verb(
     --ledger patients.ledger --out patients.gist`
     """
     facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
-    chosen = _method(method)
-    workflow.check_method(chosen, facts, budget, seed=seed)
+    planned = _planned(facts, budget, _method(method), seed)
     workflow.check_table(data, facts)
     if dry_run:
         typer.echo(f"ok: the header of {data} agrees with the schema; no row was read")
@@ -219,9 +225,9 @@ def release_verb(
         raise ValueError("a release needs --ledger and --out (or --dry-run)")
     refuse_bad_output(out, force=force, inputs=[data, schema, ledger])
     book = Ledger.open(ledger)
-    announce(budget, book)
+    _announce(budget, book, facts)
     with private_pass():
-        gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
+        gist = workflow.release_planned(data, planned, ledger=book)
     gist.save(out, force=force)
     typer.echo(str(out))
 
@@ -261,16 +267,17 @@ def synthesize_verb(
     facts, budget = Schema.load(schema), Budget(epsilon=epsilon, delta=delta, relation=relation)
     chosen = _method(method)
     training = Training(steps=steps, generator=generator, critic=critic)
-    workflow.check_method(chosen, facts, budget, seed=seed)
+    planned = _planned(facts, budget, chosen, seed)
     workflow.check_training(training, facts, chosen, device=device)
     workflow.check_table(data, facts)
     outputs = Outputs(folder=out, force=force, images=facts.image is not None)
     outputs.prepare(inputs=[data, schema, ledger])
     with charging(ledger, outputs, facts, budget) as book:
-        gist = workflow.release(data, facts, chosen, budget, ledger=book, seed=seed)
+        gist = workflow.release_planned(data, planned, ledger=book)
+    del planned  # its features may be large, and training makes its own
     save_release(gist, outputs)
     wanted = rows or workflow.default_rows(gist)
-    with _saying_how_to_go_on(outputs, wanted):
+    with _saying_how_to_go_on(_commands(outputs, training, wanted, device, seed), outputs):
         synthesize_into(
             outputs,
             gist,
@@ -300,44 +307,72 @@ def charging(
         else:
             book = _new_book(outputs.ledger, schema, budget)
             undo.callback(_discard_unless_charged, book, outputs.ledger)
-        announce(budget, book)
+        _announce(budget, book, schema)
         with private_pass():
             yield book
         undo.pop_all()
 
 
 @contextmanager
-def _saying_how_to_go_on(outputs: Outputs, rows: int) -> Iterator[None]:
+def _saying_how_to_go_on(commands: dict[Path, list[Any]], outputs: Outputs) -> Iterator[None]:
     """Whoever is stopped after the release shall know that it need not be paid for again."""
     try:
         yield
     except BaseException:
         note(f"the release is paid for and saved in {outputs.gist}; do not pay for it again")
-        missing = _commands_to_go_on(outputs, rows)
+        missing = _missing(commands, force=outputs.force)
         note("\n  ".join(["go on with:", *missing]) if missing else "only figures are missing")
         raise
 
 
-def _commands_to_go_on(outputs: Outputs, rows: int) -> list[str]:
-    commands = {
-        outputs.model: ["train", outputs.gist],
-        outputs.rows: ["sample", outputs.model, "--rows", rows],
+def _commands(
+    outputs: Outputs, training: Training, rows: int, device: str, seed: int
+) -> dict[Path, list[Any]]:
+    """The commands that make each output as synthesize does."""
+    critic = {None: [], True: ["--critic"], False: ["--no-critic"]}[training.critic]
+    chosen = _given(steps=training.steps, generator=training.generator, device=device, seed=seed)
+    return {
+        outputs.model: ["train", outputs.gist, *chosen, *critic],
+        outputs.rows: ["sample", outputs.model, "--rows", rows, *_given(seed=seed)],
     }
-    more = ["--force"] if outputs.force else []
+
+
+def _given(**options: Any) -> list[Any]:
+    """The options that are not left at their default."""
+    given = {name: value for name, value in options.items() if value not in (None, "auto", 0)}
+    return [part for name, value in given.items() for part in (f"--{name}", value)]
+
+
+def _missing(commands: dict[Path, list[Any]], *, force: bool) -> list[str]:
+    more = ["--force"] if force else []
     return [
         shlex.join(map(str, ["dpgist", *command, "--out", out, *more]))
         for out, command in commands.items()
-        if outputs.force or not out.exists()  # by force, it may be an earlier run's
+        if force or not out.exists()  # by force, it may be an earlier run's
     ]
 
 
-def announce(budget: Budget, book: Ledger) -> None:
-    """Print the budget before it is spent."""
+def _announce(budget: Budget, book: Ledger, schema: Schema) -> None:
+    """Print the budget before it is spent, unless this ledger will refuse to."""
+    book.check_terms(budget, name=schema.name, max_rows_per_person=schema.max_rows_per_person)
+    book.check_room(units_of(budget))
     note(
         f"spending epsilon {at_least(budget.epsilon)}, delta {at_least(budget.delta)}"
-        f" ({budget.relation}) from ledger {book.name!r}: {round_up(book.spent_epsilon()):g} of"
-        f" {book.epsilon:g} spent so far"
+        f" ({budget.relation}) from ledger {book.name!r}: {_spent(book)} spent so far"
     )
+
+
+def _spent(book: Ledger) -> str:
+    """What is spent of the cap, rounded up, but not beyond a cap that holds."""
+    spent = round_up(book.spent_epsilon())
+    if book.spent_units() <= book.cap_units:
+        spent = min(spent, book.epsilon)
+    return f"{spent:g} of {book.epsilon:g}"
+
+
+def _planned(schema: Schema, budget: Budget, method: Method | None, seed: int) -> workflow.Planned:
+    with working("plan"):
+        return workflow.planned(schema, budget, method, seed=seed)
 
 
 def _new_book(path: Path, schema: Schema, budget: Budget) -> Ledger:
@@ -371,8 +406,7 @@ def _terms(book: Ledger) -> str:
         f"ledger {book.name!r}, id {book.ledger_id}\n"
         f"relation {book.relation}, delta {book.delta:g}, rows per person"
         f" {book.max_rows_per_person}\n"
-        f"epsilon {round_up(book.spent_epsilon()):g} of {book.epsilon:g} spent; room for one"
-        f" release of {book.remaining_epsilon():.4g}"
+        f"epsilon {_spent(book)} spent; room for one release of {book.remaining_epsilon():.4g}"
     )
 
 

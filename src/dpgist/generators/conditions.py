@@ -34,8 +34,8 @@ def label_code(encoder: Encoder, value: Any) -> int:
     Privacy: public facts only.
     """
     column = encoder.schema.column(str(encoder.schema.label))
-    names = dict(zip(encoder.class_names, range(encoder.n_classes), strict=True))
-    allowed = {name: code for name, code in names.items() if encoder.class_allowed[code]}
+    classes = enumerate(zip(encoder.class_names, encoder.class_allowed, strict=True))
+    allowed = {name: code for code, (name, emitted) in classes if emitted}
     return _chosen(column, allowed, value)
 
 
@@ -141,7 +141,7 @@ def _ends(column: Any, value: Any) -> tuple[float, float]:
     least, most = position(column.min), position(column.max)
     # The bounds can be held whatever their decimals are, because decoding clips to them.
     first = low if low == least else min(_rounded_up(low, scale), most)
-    last = high if high == most else max(-_rounded_up(-high, scale), least)
+    last = high if high == most else max(-_rounded_up(-high, scale) + 0.0, least)  # no -0
     if first > last:
         kind = f"numbers of {decimals} decimals" if decimals else "whole numbers"
         asked = (
@@ -181,6 +181,8 @@ def _range(column: Any, value: Any) -> tuple[float, float]:
     except (TypeError, ValueError, IndexError):
         kind = "a date YYYY-MM-DD" if isinstance(column, DateColumn) else "a number"
         raise ValueError(f"{column.name!r} takes {kind}, or a range a..b of such") from None
+    if len(ends) == 2 and low > high:
+        raise ValueError(f"{column.name!r} takes a range a..b from low to high; swap the ends")
     if len(ends) > 2 or not position(column.min) <= low <= high <= position(column.max):
         raise ValueError(
             f"{column.name!r} lies between {column.min} and {column.max}; ask for a value or a "
@@ -196,7 +198,7 @@ def _number(column: Column, end: Any) -> float:
     number = float(end)
     if not math.isfinite(number):
         raise ValueError("not a finite number")
-    return number
+    return number + 0.0  # no -0
 
 
 def _only(support: Support, cells: Any) -> Part:

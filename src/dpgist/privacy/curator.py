@@ -87,19 +87,13 @@ def release_plan(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forecast:
-    """What a plan's last stage will release and how noisy, before any row is read.
-
-    ``features`` counts the numbers that a row is mapped to in all stages together.
-    """
+class StageForecast:
+    """What one stage of a plan will release and how noisy, before any row is read."""
 
     blocks: tuple[Block, ...]
     noise_stds: tuple[float, ...]
     n_classes: int
-    sensitivity: float
-    mu: float
-    block_rows: int
-    features: int
+    mu_squared_units: int
 
     @property
     def coordinates(self) -> int:
@@ -108,28 +102,55 @@ class Forecast:
             block.length * (self.n_classes if block.labelled else 1) for block in self.blocks
         )
 
+    @property
+    def features(self) -> int:
+        """How many numbers a row is mapped to."""
+        return sum(block.length for block in self.blocks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What a plan will release; ``sensitivity`` and ``block_rows`` are those of its last stage."""
+
+    stages: tuple[StageForecast, ...]
+    sensitivity: float
+    mu: float
+    block_rows: int
+
+    @property
+    def coordinates(self) -> int:
+        """How many numbers all stages release together."""
+        return sum(stage.coordinates for stage in self.stages)
+
+    @property
+    def features(self) -> int:
+        """How many numbers a row is mapped to in all stages together."""
+        return sum(stage.features for stage in self.stages)
+
 
 def forecast(plan: Plan, budget: Budget, schema: Schema) -> Forecast:
-    """What the last stage of a plan would release if the stages before it found nothing.
+    """What each stage of a plan would release if the stages before it found nothing.
 
     Privacy: schema, plan and budget only; reads no row and charges nothing.
     """
     nothing: tuple[ReleasedStage, ...] = ()
-    features = 0
+    stages: list[StageForecast] = []
     for index, ahead in enumerate(plan.stages):
         stage = _PreparedStage(ahead.query(nothing), plan, index, budget, schema)
-        features += sum(block.length for block in stage.blocks)
         nothing = (*nothing, stage.with_nothing())
+        stages.append(
+            StageForecast(
+                blocks=stage.blocks,
+                noise_stds=tuple(block.noise_std for block in nothing[-1].blocks),
+                n_classes=stage.query.encoder.n_classes,
+                mu_squared_units=stage.units,
+            )
+        )
     return Forecast(
-        blocks=stage.blocks,
-        noise_stds=tuple(
-            std * 2.0**-block.bits for std, block in zip(stage.grid_stds, stage.blocks, strict=True)
-        ),
-        n_classes=stage.query.encoder.n_classes,
+        stages=tuple(stages),
         sensitivity=stage.sensitivity,
         mu=mu_from_units(units_of(budget)),
         block_rows=stage.map.block_rows,
-        features=features,
     )
 
 

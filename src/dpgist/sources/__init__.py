@@ -28,6 +28,11 @@ from dpgist.sources.table import table_reader
 __all__ = ["Reader", "Source", "Summation", "open_source", "table_file"]
 
 
+_IMAGES_TOO = (
+    "; images may be in .npz or images-idx3-ubyte files, or a folder with a sub-folder per class"
+)
+
+
 class Summation(Protocol):
     """What the curator hands to a source: it turns blocks of rows into partial sums.
 
@@ -123,7 +128,7 @@ class _Images:
     reader: Reader
 
     def check(self, schema: Schema) -> None:
-        check_header(NamedImages(reader=self.reader, schema=schema).header(), schema)
+        NamedImages(reader=self.reader, schema=schema).check()
 
     def names(self, schema: Schema) -> tuple[str, ...]:
         return NamedImages(reader=self.reader, schema=schema).header().names
@@ -162,12 +167,14 @@ def _open_path(path: Path) -> Source:
         return _Images(kind="npz", reader=npz_arrays(path))
     if is_idx(path):
         return _Images(kind="idx", reader=idx_arrays(path))
-    kind, reader = table_file(path)
+    kind, reader = table_file(path, hint=_IMAGES_TOO)
     return _OneProcess(kind=kind, reader=reader)
 
 
-def table_file(path: Path) -> tuple[str, Reader]:
+def table_file(path: Path, *, hint: str = "") -> tuple[str, Reader]:
     """The kind of a table in a file, by the file's name, and a reader for it.
+
+    ``hint`` ends the refusal of a name that says nothing.
 
     Privacy: reads no row.
     """
@@ -180,6 +187,5 @@ def table_file(path: Path) -> tuple[str, Reader]:
         return "pyarrow", ArrowFile(path=path)
     raise DataError(
         f"the name {path.name} does not say what the file is; it must end in .csv, .csv.gz, "
-        ".parquet or .arrow, or be a folder of .parquet files; images may be in .npz or "
-        "images-idx3-ubyte files, or a folder with a sub-folder per class"
+        f".parquet or .arrow, or be a folder of .parquet files{hint}"
     )

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from dpgist.cells import without_dictionary
 from dpgist.sources.header import Header
 
 
@@ -53,7 +54,4 @@ def _block(table: pa.Table) -> Mapping[str, pa.Array]:
 
 def _plain(column: pa.ChunkedArray) -> list[pa.Array]:
     """Chunks without dictionaries, which may differ from chunk to chunk."""
-    if not pa.types.is_dictionary(column.type):
-        return column.chunks or [pa.array([], column.type)]
-    value_type = column.type.value_type
-    return [chunk.cast(value_type) for chunk in column.chunks] or [pa.array([], value_type)]
+    return [without_dictionary(chunk) for chunk in column.chunks or [pa.nulls(0, column.type)]]

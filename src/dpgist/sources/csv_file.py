@@ -64,6 +64,12 @@ class CsvFile:
                 arrays = {c: pa.array(cells[names.index(c)], pa.large_string()) for c in columns}
                 yield pa.table(arrays)
 
+    def has_surplus(self) -> bool:
+        """Whether a row has more cells than columns. Privacy: reads every row; PUBLIC data only."""
+        with self._lines() as lines:
+            names = _names(lines)
+            return any(len(fields) > len(names) for fields in _records(lines))
+
     def is_utf8(self) -> bool:
         """Whether every byte is text. Privacy: reads every row; for PUBLIC data only."""
         try:
@@ -99,16 +105,22 @@ def records(lines: Iterator[str], *, n_fields: int) -> Iterator[list[str | None]
 
     Privacy: private rows; what a CSV writer wrote as one record is one row, whatever is in it.
     """
+    for fields in _records(lines):
+        if len(fields) != n_fields:
+            yield [*fields, *[None] * n_fields][:n_fields]
+        else:
+            yield fields  # type: ignore[misc]
+
+
+def _records(lines: Iterator[str]) -> Iterator[list[str]]:
+    """The fields of each row, however many."""
     for line in lines:
         if line.isspace():
             continue
         fields, left_open = split_line(line)
         if left_open:
             fields, _ = split_line(line + _rest_of_record(lines))
-        if len(fields) != n_fields:
-            yield [*fields, *[None] * n_fields][:n_fields]
-        else:
-            yield fields  # type: ignore[misc]
+        yield fields
 
 
 def split_line(line: str) -> tuple[list[str], bool]:

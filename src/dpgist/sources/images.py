@@ -10,7 +10,7 @@ import pyarrow as pa
 from dpgist.errors import DataError
 from dpgist.schema import Schema
 from dpgist.sources.blocks import Reader
-from dpgist.sources.header import Header
+from dpgist.sources.header import Header, check_header
 
 IMAGES, LABELS = "x", "y"
 """What readers of images call their two columns."""
@@ -30,7 +30,22 @@ class NamedImages:
 
     def header(self) -> Header:
         """The images' header in the schema's words. Privacy: reads no image."""
-        found, names = self.reader.header(), self._declared()
+        return self._named(self.reader.header())
+
+    def check(self) -> None:
+        """Raise ``DataError`` if the header breaks the schema. Privacy: reads no image."""
+        found, label = self.reader.header(), self.schema.label
+        named = self._named(found)
+        if label is not None and LABELS not in found.names:
+            raise DataError(
+                f"the data has no labels y, which the schema declares as column {label!r}; arrays "
+                "must be named x (images) and y (labels), and idx files of labels stand beside "
+                "those of the images"
+            )
+        check_header(named, self.schema)
+
+    def _named(self, found: Header) -> Header:
+        names = self._declared()
         kept = [at for at, name in enumerate(found.names) if name != LABELS or LABELS in names]
         return replace(
             found,
