@@ -119,8 +119,9 @@ def table(runs: list[dict[str, Any]]) -> None:
         cell = {"settings": settings, "data": data, "epsilon": epsilon}
         found = [100 * r["accuracy"] for r in runs if is_there([r], **cell)]
         key = (data, epsilon)
+        spread = np.std(found, ddof=1) if len(found) > 1 else 0.0
         print(
-            f"{settings:9} {data:8} {epsilon:7g}  {np.mean(found):5.2f} +- {np.std(found, ddof=1):4.2f}"
+            f"{settings:9} {data:8} {epsilon:7g}  {np.mean(found):5.2f} +- {spread:4.2f}"
             f"  {len(found):5}  {PUBLISHED.get(key, 0):5}  {TARGETS.get(key, 0):6}"
         )
 

@@ -20,7 +20,8 @@ it keeps the synthetic images there, and ``redraw`` makes them from models kept 
 trains the papers' 12 classifiers on kept images, one process each, and writes a file of its own
 (the slow four on 10,000 images, as in ``papers.py``); ``laptop`` times `dpgist synthesize` from
 images to images on this machine's processor, on a clock on the wall; ``grid`` shows kept images of
-each run; ``real`` scores the real training images, which set the mark. CIFAR-10 has to be prepared first: see ``cifar10.py``.
+each run; ``real`` scores the real training images, which set the mark. CIFAR-10 has to be prepared
+first: see ``cifar10.py``.
 
 The CNN is that of appendix F of
 "Functional Renyi Differential Privacy for Generative Modeling" (Jiang, Sun and Yu 2023), trained on
