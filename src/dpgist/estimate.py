@@ -22,6 +22,8 @@ SECONDS_PER_FEATURE = 2.5e-8
 """Private pass: time per row and feature on one core (map, bound, grid, sum)."""
 SECONDS_PER_CELL = 2.0e-7
 """Private pass: time per row and column (reading and encoding)."""
+SECONDS_PER_BYTE = 0.9e-11
+"""Private pass: time per row and byte of the map, all of which is multiplied with each row."""
 SECONDS_PER_DRAW = 3.0e-7
 """Noise: time per coordinate on one core."""
 BASE_BYTES = 450 * 2**20
@@ -64,6 +66,7 @@ class Estimate:
             return None
         per_row = (
             self.forecast.features * SECONDS_PER_FEATURE
+            + sum(stage.map_bytes for stage in self.forecast.stages) * SECONDS_PER_BYTE
             + len(self.schema.columns) * SECONDS_PER_CELL
         )
         return self.rows_about * per_row + self.forecast.coordinates * SECONDS_PER_DRAW
@@ -73,7 +76,9 @@ class Estimate:
         """Peak memory of the private pass; it does not grow with the number of rows."""
         features = max(stage.features for stage in self.forecast.stages)
         block_bytes = self.forecast.block_rows * features * 8
-        return BASE_BYTES + COPIES_OF_A_BLOCK * block_bytes + 4 * 8 * self.forecast.coordinates
+        maps = sum(stage.map_bytes for stage in self.forecast.stages)
+        held = maps + COPIES_OF_A_BLOCK * block_bytes
+        return BASE_BYTES + held + 4 * 8 * self.forecast.coordinates
 
     def to_dict(self) -> dict[str, Any]:
         """The estimate as JSON-able data."""

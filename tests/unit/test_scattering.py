@@ -10,7 +10,7 @@ from tests.made_gists import MIXED
 import dpgist as dg
 from dpgist.errors import DataError
 from dpgist.features import scattering
-from dpgist.features.scattering import ScatteringMap
+from dpgist.features.scattering import ScatteringMap, scattered_length
 from dpgist.methods.scattering import scales_for
 from dpgist.training.objectives import _parts, thinning_for
 
@@ -76,7 +76,23 @@ def test_dense_matrices_and_fourier_transforms_agree(monkeypatch):
 def test_the_length_is_told_before_a_row_is_seen(shape, length):
     mapped = ScatteringMap(shape)(torch.rand(2, int(np.prod(shape))))
     assert mapped.shape == (2, length)
-    assert ScatteringMap(shape).length == length
+    assert scattered_length(shape) == length
+
+
+@pytest.mark.parametrize(
+    ("shape", "frequencies"),
+    [((1, 28, 28), 12_000), ((3, 32, 32), 12_000), ((1, 64, 64), 12_000), ((3, 64, 64), 5_090)],
+)
+def test_the_matrix_of_large_colour_images_stays_within_a_gigabyte(shape, frequencies):
+    settled = dg.Scattering().settled(pictures(shape[1], shape[0]), budget(1.0))
+    assert settled.frequencies == frequencies
+    assert 4 * frequencies * scattered_length(shape) <= 2**30
+
+
+def test_a_plan_counts_the_matrix_in_memory_and_time():
+    large, small = (dg.plan(pictures(), budget(1.0), method) for method in (None, SMALL))
+    assert large.memory_bytes > small.memory_bytes + 4 * 12_000 * scattered_length((1, 28, 28))
+    assert large.seconds > 3 * small.seconds
 
 
 def test_large_images_take_three_octaves_and_no_huge_matrix():

@@ -52,11 +52,9 @@ class ScatteringMap(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.shape = shape
-        self.octaves = 2 if max(shape[1:]) <= 40 else 3
-        self._pad, step = 2 ** (self.octaves - 1), 2**self.octaves
-        height, width = (-(-(side + 2 * self._pad) // step) * step for side in shape[1:])
-        self._sides = height, width
+        self.shape, self.octaves = shape, octaves_of(shape)
+        self._pad = 2 ** (self.octaves - 1)
+        self._sides = _padded(shape)
         levels = range(self.octaves)
         self.first = nn.ModuleList(_Wavelets(self._sides, octave, level=0) for octave in levels)
         self._pairs = list(itertools.combinations(levels, 2))
@@ -66,20 +64,17 @@ class ScatteringMap(nn.Module):
         for level in levels:
             blur = _blur(self._sides, octaves=self.octaves, level=level)
             self.register_buffer(f"blur{level}", torch.tensor(blur, dtype=torch.float32))
-        self.register_buffer("spread", torch.ones(self._n_channels()))
+        self.register_buffer("spread", torch.ones(_n_channels(self.octaves)))
         self.spread = _noise_spread(self)
 
     @property
     def length(self) -> int:
         """How many numbers a row is mapped to."""
-        return self.shape[0] * self._n_channels() * self.get_buffer("blur0").shape[1]
+        return scattered_length(self.shape)
 
     def forward(self, rows: Tensor) -> Tensor:
         coefficients = self._scatter(self._images(rows)) / self.spread[:, None]
         return coefficients.flatten(1) * (1.0 / math.sqrt(self.length))
-
-    def _n_channels(self) -> int:
-        return 1 + len(self.first) * ANGLES + len(self.second) * ANGLES**2
 
     def _images(self, rows: Tensor) -> Tensor:
         """Rows as images, each mirrored a little beyond its edges."""
@@ -98,6 +93,30 @@ class ScatteringMap(nn.Module):
         layers = zip([images[:, :, None], *once, *twice], levels, strict=True)
         blurred = [layer.flatten(3) @ self.get_buffer(f"blur{level}") for layer, level in layers]
         return torch.cat(blurred, dim=2)
+
+
+def octaves_of(shape: Shape) -> int:
+    """How often an image is halved. Privacy: public facts only."""
+    return 2 if max(shape[1:]) <= 40 else 3
+
+
+def scattered_length(shape: Shape) -> int:
+    """How many coefficients an image has. Privacy: public facts only."""
+    octaves = octaves_of(shape)
+    height, width = (side >> octaves for side in _padded(shape))
+    return shape[0] * _n_channels(octaves) * height * width
+
+
+def _n_channels(octaves: int) -> int:
+    """Coefficients of a place: the mean, each wavelet, and each pair of ever coarser ones."""
+    return 1 + octaves * ANGLES + math.comb(octaves, 2) * ANGLES**2
+
+
+def _padded(shape: Shape) -> tuple[int, int]:
+    """Height and width with half a step of mirror on all sides, in whole steps."""
+    step = 2 ** octaves_of(shape)
+    height, width = (-(-(side + step) // step) * step for side in shape[1:])
+    return height, width
 
 
 class ScatteredFourier(nn.Module):

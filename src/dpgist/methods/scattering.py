@@ -12,7 +12,7 @@ import numpy as np
 from dpgist.encode import Encoder
 from dpgist.errors import DataError
 from dpgist.features.fourier import FourierMap
-from dpgist.features.scattering import ScatteredFourier, ScatteringMap
+from dpgist.features.scattering import ScatteredFourier, ScatteringMap, scattered_length
 from dpgist.methods.scale import above_the_noise
 from dpgist.methods.stages import recipe_of
 from dpgist.privacy.accounting import mu_of
@@ -25,6 +25,9 @@ SCATTERED, PIXELS = "scattering", "pixels"
 SMALLEST_SIDE = 8
 _SCALES, _PIXEL_SCALES = (1.0, 2.0, 4.0), (0.35, 0.7, 1.4)
 _ROWS_IF_UNKNOWN = 10_000
+_MOST_FREQUENCIES = 12_000
+_LARGEST_MATRIX = 2**28
+"""Numbers in the matrix of all frequencies: a gigabyte of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,21 +47,23 @@ class Scattering:
     1 to 3 whatever the size of the image; ``pixel_scales`` multiples of :math:`\sqrt{d/6}` for
     :math:`d` pixels; ``frequencies`` and ``pixel_frequencies`` how many the scales of a view
     share (two features each); ``pixel_weight`` the pixels' weight in the release beside 1. Scales
-    left out are chosen by the noise (:func:`scales_for`).
+    left out are chosen by the noise (:func:`scales_for`); 12,000 frequencies are, unless images are
+    so large that these would take more than a gigabyte.
 
     Privacy: settings are public; the curator bounds every block and pays for the release.
     """
 
     name: ClassVar[str] = "scattering"
 
-    frequencies: int = 12_000
+    frequencies: int | None = None
     pixel_frequencies: int = 6_000
     scales: tuple[float, ...] | None = None
     pixel_scales: tuple[float, ...] | None = None
     pixel_weight: float = 0.6
 
     def __post_init__(self) -> None:
-        if min(self.frequencies, self.pixel_frequencies) < 1:
+        asked = self.pixel_frequencies if self.frequencies is None else self.frequencies
+        if min(asked, self.pixel_frequencies) < 1:
             raise ValueError("frequencies must be at least 1")
         for field in ("scales", "pixel_scales"):
             if getattr(self, field) is not None:
@@ -70,10 +75,12 @@ class Scattering:
             raise ValueError(f"pixel_weight must be finite and above 0, got {self.pixel_weight}")
 
     def settled(self, schema: Schema, budget: Budget) -> Scattering:
-        """The same with all scales chosen."""
+        """The same with all scales and the number of frequencies chosen."""
         scales, pixel_scales = scales_for(schema, budget)
+        affordable = min(_MOST_FREQUENCIES, _LARGEST_MATRIX // scattered_length(_shape(schema)))
         return replace(
             self,
+            frequencies=self.frequencies or affordable,
             scales=self.scales or scales,
             pixel_scales=self.pixel_scales or pixel_scales,
         )
@@ -110,7 +117,7 @@ class Scattering:
             PIXELS: (self.pixel_scales, self.pixel_frequencies),
         }
         scales, count = known[view]
-        if scales is None:
+        if scales is None or count is None:
             raise ValueError("the scales are not settled; call settled(schema, budget) first")
         return [(scale, max(count // len(scales), 1)) for scale in scales]
 

@@ -94,6 +94,7 @@ class StageForecast:
     noise_stds: tuple[float, ...]
     n_classes: int
     mu_squared_units: int
+    map_bytes: int
 
     @property
     def coordinates(self) -> int:
@@ -144,6 +145,7 @@ def forecast(plan: Plan, budget: Budget, schema: Schema) -> Forecast:
                 noise_stds=tuple(block.noise_std for block in nothing[-1].blocks),
                 n_classes=stage.query.encoder.n_classes,
                 mu_squared_units=stage.units,
+                map_bytes=stage.map.n_bytes,
             )
         )
     return Forecast(

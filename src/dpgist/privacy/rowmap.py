@@ -72,6 +72,11 @@ class PreparedMap:
             features = self._map(rows)
         return [to_grid(part, block) for part, block in zip(features, self._blocks, strict=True)]
 
+    @property
+    def n_bytes(self) -> int:
+        """The size of the map's own numbers."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in _state(self._map))
+
     def check_unchanged(self) -> None:
         """Refuse a map whose parameters or buffers moved while it ran."""
         if fingerprint(self._map) != self._fingerprint:
