@@ -66,6 +66,14 @@ def test_the_page_and_its_twin_say_what_is_outside_the_guarantee(folder):
         assert word not in page
 
 
+@pytest.mark.parametrize("train", [None, mixed_table(600)], ids=["without", "with"])
+def test_training_rows_are_spoken_of_only_where_they_are_given(folder, train):
+    write_report(folder, against=against(train=train))
+    page = (folder / "report.html").read_text()
+    for words in ("in brackets on real rows", "lost against real</th>"):
+        assert (words in page) is (train is not None)
+
+
 def test_one_look_is_noted_and_it_costs_no_budget(folder):
     before = Ledger.open(folder / "ledger.sqlite").spent_units()
     write_report(folder, against=against())
