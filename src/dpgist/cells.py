@@ -25,7 +25,6 @@ _SHORT_NUMBER = r"^-?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,2})?$"
 _ANY_NUMBER = (
     r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
 )
-_WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"
 _TRUTH_WORDS = pa.array(["false", "0", "no", "f", "true", "1", "yes", "t"], pa.large_string())
 _FIRST_TRUE = 4
 _ISO_FORMAT = "%Y-%m-%d"
@@ -126,24 +125,6 @@ def cell_text(value: Any) -> str | None:
         return str.encode(text, "utf-8", "replace").decode("utf-8")
     except Exception:  # a cell may hold any object, and none of them may stop the pass
         return None
-
-
-def spellings(values: tuple[str, ...], kind: pa.DataType) -> list[str | None]:
-    """How :func:`texts` writes cells of a type that mean these values; None where none can.
-
-    Privacy: for public values; looks at a type, not at cells.
-    """
-    asked = pa.array(values, pa.large_string())
-    if is_text(kind) or pa.types.is_null(kind):
-        return list(values)
-    if pa.types.is_boolean(kind):
-        return [(None, "false", "true")[code + 1] for code in truths(asked)[0]]
-    meant = numbers(asked)[0]
-    if pa.types.is_floating(kind):
-        return list(texts(pa.array(meant).cast(kind, safe=False)).to_pylist())
-    whole = texts(pa.array(np.where(np.isfinite(meant) & (np.rint(meant) == meant), meant, np.nan)))
-    exact = pc.match_substring_regex(asked, pattern=_WHOLE_NUMBER)
-    return list(pc.if_else(exact, asked, whole).to_pylist())
 
 
 def flat(cells: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -18,8 +18,6 @@ from dpgist.sources.images import IMAGES, LABELS
 
 _CHUNK_BYTES = 2**22
 _WIDEST_CELL = 2**31 - 1
-_LABEL_TYPES = {"i": pa.int64(), "u": pa.uint64(), "b": pa.bool_()}
-"""What kinds of labels are, but for text."""
 
 Array = npt.NDArray[Any]
 
@@ -104,15 +102,12 @@ class ImageArrays:
             )
         if images.dtype != np.uint8 and not _is_float(images.dtype):
             raise DataError(f"x must be uint8, or float from 0 to 1, not {images.dtype}; cast it")
-        types: dict[str, pa.DataType] = {}
         if LABELS in self.arrays:
-            labels = self.arrays[LABELS].form()
-            _check_labels(labels, n_images=images.shape[0])
-            types[LABELS] = _LABEL_TYPES.get(labels.dtype.kind, pa.large_string())
+            _check_labels(self.arrays[LABELS].form(), n_images=images.shape[0])
         for name in {IMAGES, LABELS} & set(self.arrays):
             self.arrays[name].check_whole()
         size = (*images.shape[1:], 1)[:3]
-        types[IMAGES] = _cell_type(size)
+        types = {IMAGES: _cell_type(size), LABELS: pa.large_string()}
         return Header(
             names=tuple(self.arrays),
             types=tuple(types.get(name, pa.null()) for name in self.arrays),

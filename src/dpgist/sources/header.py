@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from dpgist.cells import is_numeric, is_text, is_whole, spellings
+from dpgist.cells import is_numeric, is_text, is_whole
 from dpgist.columns import repeated
 from dpgist.errors import DataError
 from dpgist.pixels import is_file, is_raw, pillow
-from dpgist.schema import CategoryColumn, Column, ImageColumn, Schema, type_name
+from dpgist.schema import Column, ImageColumn, Schema, type_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,34 +74,11 @@ def _type_problem(column: Column, found: pa.DataType | str | None) -> str | None
     if found is None and isinstance(column, ImageColumn):
         found = "text or objects"
     if found is None or (isinstance(found, pa.DataType) and accepts(_value_type(found))):
-        return _spelling_problem(column, found) if isinstance(column, CategoryColumn) else None
+        return None
     return (
         f"column {column.name!r} is declared {type_name(column)} but stored as {found}; "
         f"cast it to {wanted}, or change its type in the schema"
     )
-
-
-def _spelling_problem(column: CategoryColumn, found: pa.DataType | None) -> str | None:
-    """A declared value that such cells mean but never read as, or values of which they hold none.
-
-    A value that such cells cannot hold may be there beside others: for older rows, perhaps.
-    """
-    if found is None:
-        return None
-    spelled = spellings(column.values, _value_type(found))
-    pairs = zip(column.values, spelled, strict=True)
-    other = [f"{own!r} as {text!r}" for own, text in pairs if text not in (None, own)]
-    if other:
-        return (
-            f"column {column.name!r} is stored as {found}, which is read in another spelling than "
-            f"declared: {', '.join(other[:3])}; list values in that spelling, or store them as text"
-        )
-    if not any(spelled):
-        return (
-            f"column {column.name!r} is stored as {found}, which holds none of the values "
-            "declared; correct them, or store them as text"
-        )
-    return None
 
 
 def _check_image(
