@@ -127,6 +127,17 @@ def cell_text(value: Any) -> str | None:
         return None
 
 
+def without_text(value: str) -> str:
+    """How :func:`texts` writes a cell of this meaning that holds a number or a truth value.
+
+    Privacy: for public values.
+    """
+    if value.lower() in ("true", "false"):
+        return value.lower()
+    number = numbers(pa.array([value], pa.large_string()))[0]
+    return str(texts(pa.array(number))[0].as_py()) if np.isfinite(number[0]) else value
+
+
 def flat(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array without chunks, dictionary or extension type.
 

@@ -110,6 +110,27 @@ def test_schema_check_accepts_and_refuses(dpgist, people):
     assert dpgist("schema", "check", "nowhere.toml").status == 2
 
 
+CODES = """
+[table]
+name = "codes"
+[columns.code]
+type = "category"
+values = ["01", "1.50", "True", "A7", "7", "0.5", "1e3"]
+"""
+
+
+def test_schema_check_tells_of_values_that_cells_of_numbers_are_never_read_as(dpgist, people):
+    (people / "codes.toml").write_text(CODES)
+    outcome = dpgist("schema", "check", "codes.toml")
+    assert outcome.status == 0
+    assert "'1', not '01'; '1.5', not '1.50'; 'true', not 'True'" in " ".join(outcome.err.split())
+    assert "A7" not in outcome.err
+    (people / "codes.toml").write_text(
+        CODES.replace('"01", "1.50", "True", ', "").replace("1e3", "9")
+    )
+    assert dpgist("schema", "check", "codes.toml").err == ""
+
+
 def test_a_column_name_with_a_dot_is_to_be_put_in_quotes(dpgist, people):
     text = (people / "people.toml").read_text().replace("columns.height", "columns.body.height")
     (people / "dots.toml").write_text(text)

@@ -26,8 +26,8 @@ def targets():
     return list(zip(epsilons, deltas, strict=True))
 
 
-CORNERS = [(1e-6, 1e-300), (1e-6, 1e-12), (5.1e-5, 7.8e-170), (1e-9, 0.5), (1e6, 1e-300)]
-"""Where the library's root finder ends on the wrong side by more than rounding."""
+CORNERS = [(4e-5, 1e-300), (1e-5, 1e-12), (5.1e-5, 7.8e-170), (1e-9, 0.5), (1e6, 1e-300)]
+"""Where the library's root finder may end on the wrong side by more than rounding."""
 
 
 def test_mu_is_never_above_the_exact_value_and_within_two_ulps_of_it():
@@ -57,6 +57,12 @@ def test_the_last_bits_of_another_processor_change_no_unit(monkeypatch, wrong_by
     mu_of.cache_clear()
     epsilon_of.cache_clear()
     assert theirs == mine
+
+
+@pytest.mark.parametrize("delta", [1e-200, 1e-9, 1e-300])
+def test_a_budget_too_small_to_be_counted_is_refused_in_words(delta):
+    with pytest.raises(ValueError, match="is too small"):
+        mu_of(1e-12, delta)
 
 
 def _off(function, wrong_by):

@@ -80,13 +80,20 @@ def test_the_length_is_told_before_a_row_is_seen(shape, length):
 
 
 @pytest.mark.parametrize(
-    ("shape", "frequencies"),
-    [((1, 28, 28), 12_000), ((3, 32, 32), 12_000), ((1, 64, 64), 12_000), ((3, 64, 64), 5_090)],
+    ("shape", "frequencies", "pixels"),
+    [
+        ((1, 28, 28), 12_000, 6_000),
+        ((3, 32, 32), 12_000, 6_000),
+        ((1, 64, 64), 12_000, 6_000),
+        ((3, 64, 64), 5_090, 6_000),
+        ((3, 256, 256), 378, 1_365),
+    ],
 )
-def test_the_matrix_of_large_colour_images_stays_within_a_gigabyte(shape, frequencies):
+def test_the_matrices_of_large_images_stay_within_a_gigabyte(shape, frequencies, pixels):
     settled = dg.Scattering().settled(pictures(shape[1], shape[0]), budget(1.0))
-    assert settled.frequencies == frequencies
+    assert (settled.frequencies, settled.pixel_frequencies) == (frequencies, pixels)
     assert 4 * frequencies * scattered_length(shape) <= 2**30
+    assert 4 * pixels * np.prod(shape) <= 2**30
 
 
 def test_a_plan_counts_the_matrix_in_memory_and_time():

@@ -1,6 +1,7 @@
 """Frames in memory: every dtype means what its cells say, whatever else the frame holds."""
 
 import datetime as dt
+import io
 from decimal import Decimal
 
 import numpy as np
@@ -233,3 +234,12 @@ def test_a_source_shows_no_cell_and_no_count():
         shown = f"{source!r} {source} {source.reader!r}"
         assert "canary" not in shown
         assert "shape" not in shown
+
+
+@pytest.mark.parametrize("cells", [["", ""], [], ["a", ""]])
+def test_whether_a_column_is_empty_decides_about_no_error(cells):
+    """Readers of files give a column without any value the type of numbers."""
+    schema = Schema(name="t", columns=(CategoryColumn(name="c", values=("a", "07")),))
+    frame = pd.read_csv(io.StringIO("\n".join(["c,n", *(f"{cell},1" for cell in cells)])))
+    open_source(frame[["c"]]).check(schema)
+    open_source(pd.DataFrame({"c": [cell or np.nan for cell in cells]})).check(schema)

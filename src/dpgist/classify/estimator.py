@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpgist.card import guarantee
 from dpgist.classify.descent import AdamPath, Descent
 from dpgist.classify.maps import Maps
-from dpgist.classify.setup import Setup
+from dpgist.classify.setup import Setup, plain_number
 from dpgist.classify.tables import (
     array_schema,
     as_array,
@@ -244,11 +244,12 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         made = array_schema(
             as_array(X).shape,
             classes=_names(self._array_classes),
-            low=self.low,
-            high=self.high,
+            low=plain_number("low", self.low),
+            high=plain_number("high", self.high),
             name=self.name,
         )
-        return replace(made, max_rows_per_person=self.max_rows_per_person)
+        per_person = int(plain_number("max_rows_per_person", self.max_rows_per_person))
+        return replace(made, max_rows_per_person=per_person)
 
     def _remember(self, X: Any, setup: Setup) -> None:
         """What scikit-learn looks for in a fitted classifier; public structure only."""

@@ -251,8 +251,8 @@ class Setup:
         return replace(made, biases=biases - shift)
 
 
-_WHOLE = ("maps", "steps", "copies", "rows", "random_state")
-_POSITIVE = ("clip", "rate", "sharpness", "scale", "rows", "maps", "steps", "copies")
+_WHOLE = ("maps", "steps", "copies", "rows", "max_rows_per_person", "random_state")
+_POSITIVE = ("clip", "rate", "sharpness", "scale", *_WHOLE[:-1])
 _NOT_NEGATIVE = ("temperature", "initial", "random_state")
 
 
@@ -265,7 +265,7 @@ def _checked(settings: LocallyLinearMaps) -> LocallyLinearMaps:
     for name in (*_POSITIVE, *_NOT_NEGATIVE, "centre", "constant"):
         value = getattr(settings, name)
         if value is not None:
-            setattr(settings, name, _plain_number(name, value))
+            setattr(settings, name, plain_number(name, value))
     if not SMALLEST_RATE <= settings.rate <= 1:
         raise ValueError(f"rate must lie in [{SMALLEST_RATE:g}, 1], got {settings.rate!r}")
     if settings.descent is not None and not isinstance(settings.descent, Descent):
@@ -275,7 +275,8 @@ def _checked(settings: LocallyLinearMaps) -> LocallyLinearMaps:
     return settings
 
 
-def _plain_number(name: str, value: Any) -> int | float:
+def plain_number(name: str, value: Any) -> int | float:
+    """A setting as a plain number, or a refusal that names it. Privacy: public settings only."""
     if not isinstance(value, int | float | np.integer | np.floating):  # it could be a table
         raise TypeError(f"{name} must be a number, got {type(value).__name__}")
     try:

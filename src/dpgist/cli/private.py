@@ -14,6 +14,7 @@ import typer
 from dpgist import workflow
 from dpgist.artefact import ResultFolder, refuse_bad_output
 from dpgist.card import at_least, round_up
+from dpgist.cells import without_text
 from dpgist.cli.console import (
     Critic,
     GeneratorKind,
@@ -30,7 +31,7 @@ from dpgist.outputs import Outputs, save_release, synthesize_into, write_text
 from dpgist.privacy.accounting import units_of
 from dpgist.privacy.ledger import Ledger
 from dpgist.privacy.plan import Budget, Relation
-from dpgist.schema import Schema
+from dpgist.schema import CategoryColumn, Column, Schema
 from dpgist.training.loop import Training
 
 schema_app = typer.Typer(help="Work with schema files: the public facts about a table.")
@@ -112,6 +113,20 @@ def schema_check(schema: Annotated[Path, typer.Argument(help="Schema file (TOML)
         raise typer.Exit(1) from None
     label = f"label {found.label}" if found.label else "no label"
     typer.echo(f"ok: {found.name}, {len(found.columns)} columns, {label}")
+    for column in found.columns:
+        _note_spelling(column)
+
+
+def _note_spelling(column: Column) -> None:
+    """Say which values only text can match, because no release may tell of a column's cells."""
+    values = column.values if isinstance(column, CategoryColumn) else ()
+    pairs = ((value, without_text(value)) for value in values)
+    other = [f"{read!r}, not {value!r}" for value, read in pairs if read != value]
+    if other:
+        note(
+            f"column {column.name!r}: cells that hold numbers or truth values, not text, are read "
+            f"as {'; '.join(other[:3])}. List them so, unless the table holds text"
+        )
 
 
 @schema_app.command("draft")

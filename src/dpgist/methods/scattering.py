@@ -25,9 +25,9 @@ SCATTERED, PIXELS = "scattering", "pixels"
 SMALLEST_SIDE = 8
 _SCALES, _PIXEL_SCALES = (1.0, 2.0, 4.0), (0.35, 0.7, 1.4)
 _ROWS_IF_UNKNOWN = 10_000
-_MOST_FREQUENCIES = 12_000
+_MOST_FREQUENCIES, _MOST_PIXEL_FREQUENCIES = 12_000, 6_000
 _LARGEST_MATRIX = 2**28
-"""Numbers in the matrix of all frequencies: a gigabyte of them."""
+"""Numbers in the matrix of a view's frequencies: a gigabyte of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Scattering:
     :math:`d` pixels; ``frequencies`` and ``pixel_frequencies`` how many the scales of a view
     share (two features each); ``pixel_weight`` the pixels' weight in the release beside 1. Scales
     left out are chosen by the noise (:func:`scales_for`); 12,000 frequencies are, unless images are
-    so large that these would take more than a gigabyte.
+    so large that these would take more than a gigabyte; likewise 6,000 of the pixels.
 
     Privacy: settings are public; the curator bounds every block and pays for the release.
     """
@@ -56,14 +56,14 @@ class Scattering:
     name: ClassVar[str] = "scattering"
 
     frequencies: int | None = None
-    pixel_frequencies: int = 6_000
+    pixel_frequencies: int | None = None
     scales: tuple[float, ...] | None = None
     pixel_scales: tuple[float, ...] | None = None
     pixel_weight: float = 0.6
 
     def __post_init__(self) -> None:
-        asked = self.pixel_frequencies if self.frequencies is None else self.frequencies
-        if min(asked, self.pixel_frequencies) < 1:
+        asked = (self.frequencies, self.pixel_frequencies)
+        if any(count is not None and count < 1 for count in asked):
             raise ValueError("frequencies must be at least 1")
         for field in ("scales", "pixel_scales"):
             if getattr(self, field) is not None:
@@ -77,10 +77,14 @@ class Scattering:
     def settled(self, schema: Schema, budget: Budget) -> Scattering:
         """The same with all scales and the number of frequencies chosen."""
         scales, pixel_scales = scales_for(schema, budget)
-        affordable = min(_MOST_FREQUENCIES, _LARGEST_MATRIX // scattered_length(_shape(schema)))
+        shape = _shape(schema)
+        affordable = _LARGEST_MATRIX // scattered_length(shape)
+        affordable_pixels = _LARGEST_MATRIX // math.prod(shape)
         return replace(
             self,
-            frequencies=self.frequencies or affordable,
+            frequencies=self.frequencies or min(_MOST_FREQUENCIES, affordable),
+            pixel_frequencies=self.pixel_frequencies
+            or min(_MOST_PIXEL_FREQUENCIES, affordable_pixels),
             scales=self.scales or scales,
             pixel_scales=self.pixel_scales or pixel_scales,
         )

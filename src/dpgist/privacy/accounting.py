@@ -37,6 +37,7 @@ _EXACT = mpmath.MPContext()
 _EXACT.dps = 60
 _ENOUGH = _EXACT.mpf(10) ** -30
 _MOST_STEPS = 60
+_SMALLEST_MU = 2.0**-20  # of 2^20 units: to round these would cost a millionth of the budget
 _ALONE = threading.Lock()  # mpmath changes the digits of its context while it computes
 
 Exact = Any  # a number of 60 digits; mpmath has no types
@@ -46,6 +47,8 @@ Exact = Any  # a number of 60 digits; mpmath has no types
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest mu whose Gaussian mechanism is (epsilon, delta)-DP, rounded down.
 
+    A budget that buys less than can be counted is refused with ``ValueError``.
+
     Privacy: pure arithmetic on public numbers.
     """
     budget = Budget(epsilon=epsilon, delta=delta)  # validates: the library below does not
@@ -53,6 +56,8 @@ def mu_of(epsilon: float, delta: float) -> float:
         sigma = float(dp_accounting.get_sigma_gaussian(budget.epsilon, budget.delta))
     spent = _EXACT.mpf(budget.epsilon)
     with _ALONE:
+        if _delta(spent, _SMALLEST_MU) > budget.delta:
+            raise ValueError(f"epsilon {epsilon:g} at delta {delta:g} is too small")
         root = _root(
             lambda mu: (_delta(spent, mu), _EXACT.npdf(mu / 2 - spent / mu)),
             level=budget.delta,
@@ -93,10 +98,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 def units_of(budget: Budget) -> int:
     """mu^2 that a budget buys, in units, rounded down."""
     mu = Fraction(mu_of(budget.epsilon, budget.delta))
-    units = math.floor(mu * mu * MU_SQUARED_UNITS)
-    if units < 2**20:  # rounding to units would cost more than a millionth of the budget
-        raise ValueError(f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is too small")
-    return units
+    return math.floor(mu * mu * MU_SQUARED_UNITS)
 
 
 def mu_from_units(units: int) -> float:
