@@ -2,14 +2,11 @@
 
 import json
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from tests.images import file_of
-from tests.made_gists import STRIPES, stripe_images
 
 import dpgist as dg
 from dpgist import scoring
@@ -444,65 +441,6 @@ def test_a_classifier_that_is_not_installed_has_no_score_but_a_reason(tables, mo
     assert found.mean("roc_hard") == pytest.approx(np.mean(values))
 
 
-FLAT = dg.Schema(
-    name="flat",
-    columns=(dg.NumberColumn(name="x", min=-5.0, max=5.0), dg.BooleanColumn(name="y")),
-    label="y",
-)
-
-
-def flat_rows(n, seed, x=None):
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=n).clip(-5, 5) if x is None else np.full(n, x)
-    return pa.table({"x": values, "y": rng.random(n) < 0.5})
-
-
-def test_predictions_that_are_no_numbers_have_no_score_whatever_the_order_of_the_rows():
-    test = flat_rows(300, seed=1)
-    for direction in ("ascending", "descending"):
-        ordered = test.sort_by([("y", direction)])
-        found = dg.evaluate(ordered, flat_rows(300, seed=2, x=1.0), FLAT, classifiers="twelve")
-        bayes = found.find("roc_auc", model="GNB")  # divides by a spread of 0
-        assert (bayes.value, bayes.why) == (None, "it predicts no numbers")
-        assert found.mean("roc_auc") == pytest.approx(0.5, abs=0.01)
-
-
-def test_means_of_all_kinds_of_rows_are_over_the_same_classifiers():
-    train, test = flat_rows(300, seed=2), flat_rows(300, seed=1)
-    constant = flat_rows(300, seed=3, x=1.0)
-    found = dg.evaluate(test, constant, FLAT, train=train, classifiers="twelve", groups=("x",))
-    assert found.find("roc_auc", model="GNB", source="real").value is not None
-    kept = [name for name in found.models if found.find("roc_auc", model=name).value is not None]
-    assert "GNB" not in kept
-    for source in ("synthetic", "real"):
-        mean = found.find("roc_auc", source=source)
-        values = [found.find("roc_auc", source=source, model=name).value for name in kept]
-        assert mean.value == pytest.approx(np.mean(values))
-        assert "without GNB" in mean.why
-    assert found.find("roc_auc", source="real", group=found.groups[-1]).value is not None
-
-
-def test_rows_that_suit_no_classifier_take_none_from_the_means_of_the_others():
-    train, test = flat_rows(300, seed=2), flat_rows(300, seed=1)
-    one_class = train.filter(train["y"])
-    found = dg.evaluate(test, one_class, FLAT, train=train)
-    assert "one class only" in found.find("roc_auc").why
-    assert found.find("roc_auc", source="real").why is None
-
-
-def test_boosting_learns_from_many_rows_of_which_one_class_has_a_single_one():
-    columns = (FLAT.columns[0], dg.CategoryColumn(name="y", values=("a", "b", "c")))
-    schema = dg.Schema(name="rare", columns=columns, label="y")
-    rng = np.random.default_rng(0)
-    classes = np.r_[["c"], rng.choice(["a", "b"], 10_500)]
-    rows = pa.table({"x": rng.normal(size=10_501).clip(-5, 5), "y": classes})
-    found = dg.evaluate(rows.slice(0, 500), rows, schema)
-    assert found.find("roc_auc", model="boosting").value is not None
-
-
-# --- the ledger -----------------------------------------------------------------------------
-
-
 def test_the_look_is_in_the_ledger_before_the_first_row_is_read(tables, tmp_path, monkeypatch):
     path = tmp_path / "l.ledger"
     dg.Ledger.create(path, name=SCHEMA.name, epsilon=1, delta=1e-6, relation="add_remove")
@@ -542,48 +480,3 @@ def test_a_mean_that_is_not_there_is_not_a_number():
 
 
 # --- images ---------------------------------------------------------------------------------
-
-
-def test_images_are_read_by_the_schema_and_scored_by_the_names_of_their_classes():
-    stripes, mixed_up = stripe_images(200), stripe_images(200)
-    mixed_up["y"] = np.random.default_rng(0).permutation(mixed_up["y"])
-    found = dg.evaluate(stripe_images(200, seed=1), mixed_up, STRIPES, train=stripes)
-    right = {(s.source, s.model): s.value for s in found.scores if s.group is None}
-    assert right["real", "LR"] > 0.95
-    assert right["synthetic", "LR"] < 0.8
-    groups = {score.group for score in found.scores if score.group is not None}
-    assert groups == {f"class={name}" for name in STRIPES.column("way").values}
-
-
-def stripe_files(n_wrong, n_undeclared):
-    """Images of STRIPES as PNG files, some of another size and some of another class."""
-    stripes = stripe_images(60)
-    images = [file_of(image) for image in stripes["x"]]
-    images[:n_wrong] = [file_of(np.full((4, 4), 99, np.uint8))] * n_wrong
-    ways = stripes["y"].tolist()
-    ways[-n_undeclared:] = ["aslant"] * n_undeclared
-    return pa.table({"image": images, "way": ways})
-
-
-def test_images_that_break_the_schema_are_counted_in_the_notes():
-    found = dg.evaluate(stripe_images(60, seed=1), stripe_files(3, 2), STRIPES)
-    assert found.notes == (
-        "column 'image' of the synthetic images: 3 cells break the schema, scored as black",
-        "synthetic images left out, as their 'way' is not a declared one: 2",
-    )
-    found = dg.evaluate(stripe_files(1, 1), stripe_images(60, seed=1), STRIPES)
-    assert found.notes == (
-        "column 'image' of the real test images: 1 cell breaks the schema, scored as black",
-        "real test images left out, as their 'way' is not a declared one: 1",
-    )
-    assert dg.evaluate(stripe_images(60), stripe_images(60, seed=1), STRIPES).notes == ()
-
-
-def test_an_undeclared_label_that_becomes_the_default_is_noted_as_corrected():
-    way = replace(STRIPES.column("way"), default="down")
-    schema = replace(STRIPES, columns=(STRIPES.columns[0], way))
-    found = dg.evaluate(stripe_images(60, seed=1), stripe_files(1, 2), schema)
-    assert (
-        "column 'way' of the synthetic images: 2 cells break the schema, corrected" in found.notes
-    )
-    assert not any("left out" in note for note in found.notes)
