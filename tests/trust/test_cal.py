@@ -45,6 +45,15 @@ def test_epsilon_is_never_below_the_exact_value_and_within_a_trillionth_of_it():
         assert claimed <= epsilon * (1 + 1e-12)
 
 
+def test_a_solution_in_doubles_by_another_library_agrees():
+    for epsilon, delta in targets():
+        mu = 1 / dpa.get_sigma_gaussian(epsilon, delta)
+        assert mu_of(epsilon, delta) == pytest.approx(mu, rel=2e-9)
+        assert epsilon_of(mu, delta) == pytest.approx(
+            dpa.get_epsilon_gaussian(1 / mu, delta), rel=2e-9, abs=1e-9
+        )
+
+
 @pytest.mark.parametrize("wrong_by", [1e-13, 1e-9, 0.05, -0.05])
 def test_the_last_bits_of_another_processor_change_no_unit(monkeypatch, wrong_by):
     """Whoever reads a gist computes its budget's units again, perhaps with other arithmetic."""
